@@ -556,35 +556,21 @@ class _File:
         """Write the file if it differs from the ledger, and return its state. Return None if the
         file was saved meanwhile, because that edit must be recorded first.
 
-        Without a rule, a missing file stays missing, and a file that only reflector wrote is
-        removed, so that an undo of the first rule leaves nothing.
+        Without a rule, a missing file stays missing, so that you can delete an empty file.
         """
         raw = None if state.kind == "missing" else state.raw
-        has_rules = bool(self._ledger.bullets())
-        if raw is None and not has_rules:
+        if raw is None and not self._ledger.bullets():
             return state
         position = self._ledger.head().position
-        is_kept = raw is None or has_rules or not self._is_own(raw)
-        content = self.rendered() if is_kept else None
+        content = self.rendered()
         if raw != content:
             try:
                 replace_read(self._project.playbook_json, raw, content)
             except Changed:
                 return None
-        if content is None:
-            return FileState("missing")
         if self._written.digest != content_digest(content):
             self._remember(content, position)
         return FileState("written", content)
-
-    def _is_own(self, raw: bytes) -> bool:
-        """Return whether the ledger wrote a file first and last, and git does not have it."""
-        return (
-            self._written.digest == content_digest(raw)
-            and not self._is_shared
-            and in_git(self._project.root) is None
-            and not self._ledger.has(ev.PLAYBOOK_IMPORTED)
-        )
 
     def _remember(self, content: bytes, position: int | None = None) -> None:
         """Set the checkpoint of the file, and that of git's current version."""

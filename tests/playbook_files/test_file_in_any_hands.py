@@ -259,7 +259,7 @@ class InAnyHands(RuleBasedStateMachine):
         )
         self.file = file_of(old)
 
-    @precondition(lambda self: self.is_clean())
+    @precondition(lambda self: self.is_clean() and self.live)
     @rule()
     def the_file_is_deleted(self) -> None:
         self.path.unlink()

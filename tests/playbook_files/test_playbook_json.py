@@ -18,7 +18,6 @@ from reflector.changes.apply import apply_changes
 from reflector.files import Folder
 from reflector.ledger.store import Ledger
 from reflector.playbook.change import Change
-from reflector.playbook_files.drift import drift_of
 from reflector.playbook_files.playbook_json import Kind, examine_playbook, settle_file, sync
 from reflector.project import Project
 from tests.building import commit, git, meanwhile
@@ -174,26 +173,13 @@ def test_older_export_after_another_layout_restores_no_rule(tmp_path: Path) -> N
         assert edits(ledger, project) == 0
 
 
-def test_file_goes_with_its_last_rule(tmp_path: Path) -> None:
-    project = Project.at(tmp_path)
-    with project.open_ledger() as ledger:
-        add_bullet(ledger, "pat", "one")
-        sync(ledger, project)
-        old = project.playbook_json.read_bytes()
-        apply_changes(ledger, [Change("remove", "pat-001")], actor="human")
-        sync(ledger, project)
-        assert not project.playbook_json.exists()
-        assert drift_of(project) == []
-        project.playbook_json.write_bytes(old)
-        assert edits(ledger, project) == 0
-
-
 def test_removed_file_without_rules_stays_away(agent: Agent) -> None:
     agent.call("remove", "pat-001", "pat-002", "mis-001")
     assert agent.counters() == {}
     agent.playbook.unlink()
     agent.call("drain")
     assert not agent.playbook.exists()
+    agent.call("rebuild", "--check")
 
 
 def test_settled_file_keeps_own_edits_and_another_aside(
