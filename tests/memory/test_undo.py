@@ -152,7 +152,7 @@ def test_version_that_was_not_kept_is_named(agent: Agent) -> None:
     for version in agent.own.glob("memory/*"):
         version.unlink()
     refused = agent.call("undo", "CLAUDE.md", code=1)
-    assert "kept neither the version of CLAUDE.md" in refused.err
+    assert "does not have the text of CLAUDE.md before change" in refused.err
     assert "(earlier version not kept)" in agent.call("log", "--memory").out
     assert file.read_bytes() == b"b\n" * 300
 
@@ -364,7 +364,7 @@ def test_inexact_lines_are_not_written_later(agent: Agent, before: bytes) -> Non
     file.write_bytes(b"- Check.\n- Mine.\n")
     refused = agent.call("undo", place, "--yes", code=1)
     assert file.read_bytes() == b"- Check.\n- Mine.\n"
-    assert "nor the exact changed lines" in refused.err
+    assert "nor the exact lines of this change" in refused.err
 
 
 @pytest.mark.parametrize("then", [BEFORE, None])
@@ -400,7 +400,7 @@ def test_change_is_undone_once(agent: Agent) -> None:
     place = _places(agent)[0]
     agent.call("undo", place)
     refused = agent.call("undo", place, code=1)
-    assert f"{place} is already undone, by change {_places(agent)[0]}" in refused.err
+    assert f"change {_places(agent)[0]} already undid change {place}" in refused.err
     assert [change["source"] for change in agent.json("log", "--memory")] == ["undo", "look"]
 
 

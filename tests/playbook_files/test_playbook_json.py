@@ -268,7 +268,7 @@ def test_file_of_another_ledger_is_imported_with_rename(agent: Agent, tmp_path: 
         "Theirs as well.",
         "Theirs.",
     )
-    assert "Nothing new" in agent.call("adopt", other.playbook, "--rename").out
+    assert "does not contain a new rule" in agent.call("adopt", other.playbook, "--rename").out
 
 
 def configured(agent: Agent, url: str) -> None:
