@@ -67,15 +67,15 @@ def test_offered_command_works(mixed: Agent, words: list[str]) -> None:
 def test_change_without_a_way_back_gives_the_reason(mixed: Agent) -> None:
     assert _offered(mixed, "show", "3") == []
     shown = mixed.call("show", "3").err
-    assert "cannot undo this change: reflector kept neither the version of CLAUDE.md" in shown
+    assert "cannot undo this change: reflector does not have the text of CLAUDE.md" in shown
 
 
 def test_session_offers_the_part_that_can_be(mixed: Agent) -> None:
     refused = mixed.call("undo", "--memory", "00000001", code=1).err
-    assert "kept neither the version of CLAUDE.md before change 3" in refused
+    assert "does not have the text of CLAUDE.md before change 3" in refused
     assert "@@ line 4 @@\n-- Lint first.\n" in refused
     undone = mixed.call("undo", "--memory", "00000001", "--yes")
-    assert "kept neither the version of CLAUDE.md before change 3" in undone.err
+    assert "does not have the text of CLAUDE.md before change 3" in undone.err
     assert (mixed.project / "CLAUDE.md").read_text() == "# Our rules\n\n- Run make test.\n"
 
 
@@ -90,7 +90,7 @@ def test_refusal_names_every_file(world: World, asked: Agent) -> None:
     file.write_text(file.read_text() + "- Mine.\n")
     refused = asked.call("undo", "--memory", "00000001", code=1).err
     assert "`undo` can restore AGENTS.md to the version before" in refused
-    assert "only the lines that these changes made: 2\n@@ line 3 @@\n-- Run make check." in refused
+    assert "only the lines of these changes: 2\n@@ line 3 @@\n-- Run make check." in refused
     asked.call("undo", "--memory", "00000001", "--yes")
     assert file.read_text() == "# Rules\n\n- Run make test.\n- Mine.\n"
     assert not world.path("AGENTS.md").exists()
@@ -189,7 +189,7 @@ def test_filter_of_a_repository_is_not_run(world: World, long: Agent, name: str)
 def test_change_without_lines_is_named(world: World, asked: Agent) -> None:
     _changes_unseen(world, world.begins(), asked)
     (line,) = asked.json("blame", "CLAUDE.md:1")
-    assert line["origin"].startswith("perhaps by 2, Claude Code, session 00000001")
+    assert line["origin"].startswith("perhaps by change 2, Claude Code, session 00000001")
 
 
 def test_as_of_compares_when_changes_happened(
@@ -349,7 +349,7 @@ def test_refused_undo_of_new_file_prints_no_file(world: World, asked: Agent) -> 
     (created,) = [one["place"] for one in changes if one["file"] == "AGENTS.md"]
     world.path("AGENTS.md").write_text("- Lint first.\n- Mine.\n")
     refused = asked.call("undo", created, "--dry-run", code=1).err
-    assert f"AGENTS.md has changed since change {created} created the file" in refused
+    assert f"AGENTS.md was edited after change {created} created the file" in refused
     assert "+- Lint first." not in refused
 
 

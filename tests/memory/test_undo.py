@@ -473,4 +473,4 @@ def test_undone_file_names_its_change(agent: Agent) -> None:
     for _ in range(2):
         agent.call("undo", _places(agent)[0])
     refused = agent.call("undo", "CLAUDE.md", code=1)
-    assert f"{place} is already undone, by change {undo}" in refused.err
+    assert f"change {place} is already undone, by change {undo}" in refused.err
