@@ -1506,8 +1506,8 @@ MUTATIONS = [
     ),
     Mutation(
         FILE_EDITS,
-        "is_known = text == REDACTED or entry in self._history.changed",
-        "is_known = False",
+        "isdisjoint({erased, *self._history.changed})",
+        "isdisjoint({erased})",
         SHARED,
     ),
     Mutation(
@@ -1515,6 +1515,24 @@ MUTATIONS = [
         "same.pop(0) if same else bullet.name",
         "bullet.name",
         ("tests/playbook/test_edits.py",),
+    ),
+    Mutation(
+        FILE_MERGES,
+        "if remaining is None or remaining.text == base_bullet.text:",
+        "if remaining is None or _advice(remaining) == _advice(base_bullet):",
+        ("tests/playbook/test_edits.py",),
+    ),
+    Mutation(
+        FILE_EDITS,
+        'if removed.status == "removed" and wordings & replaced:',
+        'if removed.status == "removed" and wordings:',
+        SHARED,
+    ),
+    Mutation(
+        FILE_EDITS,
+        "is_known = entry in wordings",
+        "is_known = entry == entry_in_file(removed.bullet)",
+        SHARED,
     ),
     Mutation(
         FILE_MERGES,

@@ -61,6 +61,12 @@ def main(arguments: Sequence[str]) -> int:
         replace_file(ours, _marked(left, right))
     except OSError as error:
         return _told(f"git cannot merge .claude/playbook.json: {error}", _FAILED)
+    for name in _kept(merged, old, mine, other):
+        _told(
+            f"one branch removed {name} and the other changed its text, so the rule stays; to "
+            f"remove it after the merge, run `reflector remove {name}`",
+            0,
+        )
     conflicts = [one.name for one, two in merged if one != two]
     for name in conflicts:
         _told(
@@ -71,6 +77,14 @@ def main(arguments: Sequence[str]) -> int:
             1,
         )
     return 1 if conflicts else 0
+
+
+def _kept(merged: Sequence[tuple[Bullet, Bullet]], *versions: Sequence[Bullet]) -> list[str]:
+    """Return the names of the ancestor's bullets in a merge that one of both sides removed."""
+    old, mine, other = ({bullet.name for bullet in version} for version in versions)
+    return [
+        bullet.name for bullet, _ in merged if bullet.name in old and bullet.name in mine ^ other
+    ]
 
 
 def _told(what: str, code: int) -> int:

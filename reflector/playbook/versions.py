@@ -6,7 +6,8 @@ whose name was changed by hand is a removal and an addition. The order inside a 
 creation, so moving a bullet is not a change.
 
 A merge loses no advice: the result has everything that one side added, changed or removed. If one
-side changed a bullet and the other removed it, the changed bullet stays. If both sides gave one
+side reworded a bullet and the other removed it, the new wording stays. A bullet that was only moved
+is removed. If both sides gave one
 name to different advice, theirs keeps it, because others may have it already, and ours gets the
 next free one. Advice that one side has under another name only is the bullet of the base. The only
 conflict is a bullet whose text both sides changed.
@@ -119,7 +120,7 @@ def _merged(
 ) -> list[tuple[Bullet, Bullet]]:
     """Return the merged form of a bullet of the base, as both sides would have it: they differ only
     in the fields of a conflict, which a user decides. The list is empty if one side removed the
-    bullet and the other did not change it.
+    bullet and the other did not reword it.
     """
     if our_bullet is not None and their_bullet is not None:
         ours: dict[str, Any] = {}
@@ -133,7 +134,7 @@ def _merged(
         bare = Bullet(base_bullet.name, base_bullet.section, base_bullet.text)
         return [(replace(bare, **ours), replace(bare, **theirs))]
     remaining = our_bullet or their_bullet
-    if remaining is None or _advice(remaining) == _advice(base_bullet):
+    if remaining is None or remaining.text == base_bullet.text:
         return []
     return [(remaining, remaining)]
 

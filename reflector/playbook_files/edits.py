@@ -13,7 +13,7 @@ checkout of another branch neither removes nor rewords advice that the ledger le
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -29,8 +29,13 @@ from reflector.playbook.bullet import Bullet
 from reflector.playbook.change import CHANGE_EVENTS, Change, added, hidden_changes
 from reflector.playbook.document import Loaded
 from reflector.playbook.names import Names
-from reflector.playbook.versions import names_on
-from reflector.playbook_files.git_versions import BranchHistory, branch_history, entry_in_file
+from reflector.playbook.versions import edits_between, names_on
+from reflector.playbook_files.git_versions import (
+    BranchHistory,
+    Entry,
+    branch_history,
+    entry_in_file,
+)
 
 #: The actor of what came through git.
 GIT = "git"
@@ -306,11 +311,10 @@ def take_version(ledger: Ledger, root: Path, theirs: Loaded, digest: str, before
     """
     version = _Version(ledger, root, theirs, before)
     position = ledger.head().position
-    additions = [version.addition(edit) for edit in version.edits if edit.kind == "add"]
-    events = [event for event in additions if event is not None]
-    for edit in version.edits:
-        if edit.kind != "add":
-            events += version.changed(edit, of_file(digest, position, edit))
+    events: list[NewEvent] = []
+    for edit in sorted(version.edits, key=lambda edit: edit.kind != "add"):
+        change = version.addition if edit.kind == "add" else version.changed
+        events += change(edit, of_file(digest, position, edit))
     ledger.append(events, tx=ledger.draw() if events else None)
     return len(events)
 
@@ -356,8 +360,8 @@ class _Version:
     def _history(self) -> BranchHistory:
         return branch_history(self._root)
 
-    def addition(self, edit: Change) -> NewEvent | None:
-        """Return the event of a bullet that is in the version and not in the ledger."""
+    def addition(self, edit: Change, place: tuple[str | int, ...]) -> list[NewEvent]:
+        """Return the events of a bullet that is in the version and not in the ledger."""
         section = edit.section or ""
         text = edit.text or ""
         row = self._live_by_words.get((section, text))
@@ -365,24 +369,32 @@ class _Version:
             return self._with_new_name(row, edit)
         removed = self._rows.get(edit.name or "")
         if removed is None:
-            return _added(added(Bullet(edit.name or "", section, text)), GIT)
-        if not is_older(removed, edit):
-            return _added(added(Bullet(self._names.next(section), section, text)), GIT)
+            return [_added(added(Bullet(edit.name or "", section, text)), GIT)]
+        bullet = Bullet(removed.name, section, text)
+        entry = entry_in_file(bullet)
+        wordings = entries_of(self._ledger, removed)
+        is_known = entry in wordings
+        if is_known and entry in self._history.removed:
+            back = come_back(removed, self._names.next(section))
+            return [_added(added(replace(back, section=section, text=text)), GIT)]
+        replaced = self._history.removed if is_known else self._history.earlier(entry)
+        if removed.status == "removed" and wordings & replaced:
+            return _reworded(removed, bullet, place)
         # A branch that never removed the bullet says nothing of its removal here.
-        if entry_in_file(removed.bullet) not in self._history.removed:
-            return None
-        return _added(added(come_back(removed, self._names.next(section))), GIT)
+        if is_known:
+            return []
+        return [_added(added(replace(bullet, name=self._names.next(section))), GIT)]
 
-    def _with_new_name(self, row: BulletRow, edit: Change) -> NewEvent | None:
+    def _with_new_name(self, row: BulletRow, edit: Change) -> list[NewEvent]:
         """Return the event of a bullet that has another name in the version, if the version changed
         or removed the bullet of the old name.
         """
         if edit.name is None or row.name not in self._changed_names:
-            return None
+            return []
         if edit.name not in self._rows:
-            return self._moved(row, edit.name)
+            return [self._moved(row, edit.name)]
         # The ledger used the name for another bullet, so both have to agree on a third one.
-        return self._moved(row, self._names.next(row.section)) if self._was_changed(row) else None
+        return [self._moved(row, self._names.next(row.section))] if self._was_changed(row) else []
 
     def _moved(self, row: BulletRow, to: str) -> NewEvent:
         self._new_names[row.name] = to
@@ -396,14 +408,8 @@ class _Version:
 
     def _is_of_branch(self, row: BulletRow) -> bool:
         """Return whether the branch ever had the bullet, in words that the ledger knows."""
-        for event in self._ledger.events(types=WORDING_TYPES):
-            for bullet in bullets_brought(event.type, event.facts) or [event.facts]:
-                text = bullet["text"]
-                entry = entry_in_file(Bullet(row.name, row.section, text))
-                is_known = text == REDACTED or entry in self._history.changed
-                if bullet["name"] == row.name and is_known:
-                    return True
-        return False
+        erased = entry_in_file(replace(row.bullet, text=REDACTED))
+        return not entries_of(self._ledger, row).isdisjoint({erased, *self._history.changed})
 
     def changed(self, edit: Change, place: tuple[str | int, ...]) -> list[NewEvent]:
         """Return the events of a changed or removed bullet."""
@@ -420,6 +426,23 @@ class _Version:
             return []
         moved = self._moved(row, self._names.next(row.section))
         return [moved, *_left(edit, row, self._new_names[name], place)]
+
+
+def entries_of(ledger: Ledger, row: BulletRow) -> Set[Entry]:
+    """Return the entries that a bullet ever had in the file, one for each of its texts."""
+    entries: set[Entry] = set()
+    for event in ledger.events(types=WORDING_TYPES):
+        for bullet in bullets_brought(event.type, event.facts) or [event.facts]:
+            if bullet["name"] == row.name:
+                entries.add(entry_in_file(replace(row.bullet, text=bullet["text"])))
+    return entries
+
+
+def _reworded(row: BulletRow, bullet: Bullet, place: tuple[str | int, ...]) -> list[NewEvent]:
+    """Return the events that bring back a removed bullet with a new text and section."""
+    changes = edits_between([row.bullet], [bullet], uncounted=[row.name])
+    restoration = Change("restore", row.name)
+    return [bullet_event(change, *place, actor=GIT) for change in (restoration, *changes)]
 
 
 def _added(bullet: Change, actor: str) -> NewEvent:

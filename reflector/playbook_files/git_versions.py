@@ -7,7 +7,7 @@ file in git.
 
 from __future__ import annotations
 
-from collections.abc import Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
@@ -38,12 +38,24 @@ class Version(NamedTuple):
 class BranchHistory(NamedTuple):
     """The entries of playbook.json that commits of the present branch changed.
 
-    changed  entries that a commit added or removed
-    removed  entries that a commit removed with their name
+    changed   entries that a commit added or removed
+    removed   entries that a commit removed with their name
+    reworded  of an entry with a new text, the entries that it replaced
     """
 
     changed: Set[Entry]
     removed: Set[Entry]
+    reworded: Mapping[Entry, Set[Entry]]
+
+    def earlier(self, entry: Entry) -> Set[Entry]:
+        """Return the entries from which commits of the branch reworded an entry."""
+        earlier: set[Entry] = set()
+        waiting = {entry}
+        while waiting:
+            replaced = self.reworded.get(waiting.pop(), set())
+            waiting |= replaced - earlier
+            earlier |= replaced
+        return earlier
 
 
 def attributes_file(root: Path) -> Path:
@@ -94,6 +106,7 @@ def branch_history(root: Path) -> BranchHistory:
     log = git_says(root, *_LOG.split(), _PATH) or b""
     changed: set[Entry] = set()
     removed: set[Entry] = set()
+    reworded: dict[Entry, set[Entry]] = {}
     for commit in log.split(b"\0"):
         lines = commit.splitlines()
         before = _entries(lines, b" -")
@@ -101,7 +114,20 @@ def branch_history(root: Path) -> BranchHistory:
         changed |= before.keys() ^ after.keys()
         lost = before.keys() - after.keys()
         removed |= {entry for entry in lost if before[entry] == b"-"}
-    return BranchHistory(changed, removed)
+        for entry, replaced in _replaced(lost, after):
+            reworded.setdefault(entry, set()).add(replaced)
+    return BranchHistory(changed, removed, reworded)
+
+
+def _replaced(lost: Iterable[Entry], after: Iterable[Entry]) -> Iterator[tuple[Entry, Entry]]:
+    """Yield each entry of one side with the lost entry of the same name. A text that has another
+    name now was not replaced.
+    """
+    texts = {text for _, text in after}
+    old_texts = {name: text for name, text in lost if text not in texts}
+    for name, text in after:
+        if name in old_texts:
+            yield (name, text), (name, old_texts[name])
 
 
 def _entries(lines: Sequence[bytes], signs: bytes) -> dict[Entry, bytes]:

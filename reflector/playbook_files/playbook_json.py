@@ -45,6 +45,7 @@ from reflector.playbook_files.admission import (
 from reflector.playbook_files.edits import (
     Base,
     EditedFile,
+    entries_of,
     in_names_of,
     new_names_of,
     take_in_turn,
@@ -52,6 +53,7 @@ from reflector.playbook_files.edits import (
 )
 from reflector.playbook_files.git_versions import (
     Version,
+    entry_in_file,
     has_blob,
     in_git,
     is_in_conflict,
@@ -127,11 +129,26 @@ class Synced(NamedTuple):
     state       the file's state now; None if the user saved it meanwhile
     of_another  the copy of a file that another ledger wrote
     renamed     the names that the ledger gave to bullets of the file, by those in the file
+    returned    the removed bullets that git brought back in other words
     """
 
     state: FileState | None
     of_another: Path | None = None
     renamed: Mapping[str, str] = MappingProxyType({})
+    returned: Sequence[str] = ()
+
+    def news(self, path: Path) -> Iterator[str]:
+        """Yield a sentence on each rule that got another name or that git brought back."""
+        for theirs, ours in self.renamed.items():
+            yield (
+                f"the rule {theirs} in {path} got the new name {ours}, because another rule "
+                f"already had the name {theirs}"
+            )
+        for name in self.returned:
+            yield (
+                f"{name}, which was removed here, is back, because git brought a new text of it; "
+                f"to remove it again, run `reflector remove {name}`"
+            )
 
     @property
     def is_foreign(self) -> bool:
@@ -253,12 +270,18 @@ class _File:
         if state.kind in ("unreadable", "foreign"):
             return Synced(state)
         may_stay = self._is_shared and self._says_present_advice(state)
+        position = self._ledger.head().position
         taken = self._take(state)
-        new_names = new_names_of(self._ledger, state.loaded) if taken.events else {}
+        new_names: Mapping[str, str] = {}
+        returned: Sequence[str] = ()
+        if taken.events:
+            new_names = new_names_of(self._ledger, state.loaded)
+            restorations = self._ledger.events(after=position, types=[ev.BULLET_RESTORED])
+            returned = [event.facts["name"] for event in restorations]
         if may_stay and taken.may_stay:
             if state.kind == "shared":
                 self._remember(state.raw)
-            return Synced(state, taken.of_another, new_names)
+            return Synced(state, taken.of_another, new_names, returned)
         after: FileState | None = state
         if write:
             after = self._write(state)
@@ -271,7 +294,7 @@ class _File:
         if has_news and is_left and not later:
             replace_file(kept_folder(self._project) / _EDITED, state.raw, 0o600)
             self._remember(state.raw)
-        return Synced(after, taken.of_another, new_names)
+        return Synced(after, taken.of_another, new_names, returned)
 
     def examine(self) -> FileState:
         """Return the file's state. One of ours or a shared one is unreadable if a new text is
@@ -509,8 +532,10 @@ class _File:
             row = rows.get(bullet.name)
             if row is None:
                 return False
-            is_replaced = row.text != bullet.text or (row.section, row.text) in live_texts
-            if row.status != "live" and is_replaced:
+            if row.status == "live":
+                continue
+            is_its_own = entry_in_file(bullet) in entries_of(self._ledger, row)
+            if not is_its_own or (row.section, row.text) in live_texts:
                 return False
         return True
 

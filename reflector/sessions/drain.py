@@ -540,11 +540,7 @@ class Pipeline:
             self.note(FOREIGN.format(path=self.project.playbook_json))
         if synced.of_another is not None:
             self.note(of_another(self.project.playbook_json, synced.of_another))
-        for theirs, ours in synced.renamed.items():
-            self.note(
-                f"the rule {theirs} in {self.project.playbook_json} got the new name {ours}, "
-                f"because another rule already had the name {theirs}"
-            )
+        self.note(*synced.news(self.project.playbook_json))
         for problem in synced.problems[:20]:
             self.note(
                 f"{self.project.playbook_json}, {problem}. reflector does not change "

@@ -177,6 +177,14 @@ def test_rule_under_a_new_name_stays_one(case: str) -> None:
     assert [(one, one) for one, _ in merged] == merged
 
 
+@pytest.mark.parametrize("removed_by", ["ours", "theirs"])
+def test_removal_wins_over_a_move(removed_by: str) -> None:
+    base = [Bullet("pat-001", "pat", "One.")]
+    moved = [Bullet("pat-001", "ctx", "One.")]
+    sides: tuple[list[Bullet], list[Bullet]] = ([], moved) if removed_by == "ours" else (moved, [])
+    assert merge_versions(base, *sides) == []
+
+
 def test_new_name_given_by_them_is_theirs() -> None:
     base = [Bullet("pat-001", "pat", "One.")]
     theirs = [*base, Bullet("pat-002", "pat", "Two.")]

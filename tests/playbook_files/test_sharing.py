@@ -5,7 +5,7 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from resource import RLIMIT_FSIZE, setrlimit
 
@@ -181,6 +181,114 @@ def test_text_changed_on_both_sides_is_a_conflict(first: Clone, second: Clone) -
     second.publish("Chose theirs")
     assert second.counts()["pat-001"] == ("Run all tests.", 0, 0)
     assert second.is_clean()
+
+
+@pytest.fixture(params=["the first", "the second"])
+def removed_and_edited(
+    request: pytest.FixtureRequest, first: Clone, second: Clone
+) -> Callable[..., str]:
+    """The first clone removes the cited pat-001, the second edits it, and one of both merges.
+    Returns what git and reflector print while both pull.
+    """
+
+    def merge(*edits: Sequence[str]) -> str:
+        for clone, sessions in ((first, ["s-1", "s-2"]), (second, ["s-3"])):
+            for session in sessions:
+                clone.counted("pat-001", id=session)
+        first.call("remove", "pat-001")
+        first.publish("Removed")
+        for edit in edits:
+            second.call("edit", "pat-001", *edit)
+        second.publish("Edited")
+        pairs = {"the first": (second, first), "the second": (first, second)}
+        publishing, merging = pairs[request.param]
+        publishing.push()
+        printed = ""
+        for clone in (merging, publishing):
+            printed += clone.git("pull", "-q", "--no-rebase", "--no-edit", "origin", "main")
+            printed += clone.call("list").err
+            clone.push()
+        return printed
+
+    return merge
+
+
+def test_removal_outlives_a_move(
+    first: Clone, second: Clone, removed_and_edited: Callable[..., str]
+) -> None:
+    removed_and_edited(["--section", "ctx"])
+    assert first.counts() == second.counts() == {}
+    assert first.is_clean()
+    assert second.is_clean()
+
+
+@pytest.mark.parametrize("moved", first_fast(1, ["", "moved"]))
+def test_reworded_rule_returns_with_its_evidence(
+    first: Clone, second: Clone, removed_and_edited: Callable[..., str], moved: str
+) -> None:
+    moves = [["--section", "ctx"]] if moved else []
+    printed = removed_and_edited(["Run all tests."], *moves)
+    assert printed.count("`reflector remove pat-001`") == 2
+    assert first.counts() == {"pat-001": ("Run all tests.", 2, 0)}
+    assert second.counts() == {"pat-001": ("Run all tests.", 1, 0)}
+    assert first.playbook.read_bytes() == second.playbook.read_bytes()
+    first.call("remove", "pat-001")
+    first.share("Removed again")
+    second.pull()
+    assert first.counts() == second.counts() == {}
+
+
+def test_returned_rule_adds_up_when_ledgers_merge(
+    first: Clone, second: Clone, removed_and_edited: Callable[..., str], tmp_path: Path
+) -> None:
+    removed_and_edited(["Run all tests."])
+    for source, target in ((first, second), (second, first)):
+        (tmp_path / "events").write_text(source.call("export", "--format", "ndjson").out)
+        target.call("import", str(tmp_path / "events"))
+    assert first.counts() == second.counts() == {"pat-001": ("Run all tests.", 3, 0)}
+
+
+@pytest.mark.parametrize("edit", [["Run all tests."], ["--section", "ctx"]])
+def test_older_version_never_restores_a_rule(first: Clone, edit: list[str]) -> None:
+    first.call("edit", "pat-001", *edit)
+    first.publish("Edited")
+    first.call("edit", "pat-001", "Run each test.")
+    first.publish("Reworded")
+    first.call("remove", "pat-001")
+    first.publish("Removed")
+    first.git("checkout", "-q", "HEAD~2")
+    first.call("drain")
+    assert first.counts() == {}
+    assert first.is_clean()
+
+
+def test_branch_with_a_new_text_returns_a_rule(first: Clone) -> None:
+    first.counted("pat-001", id="s-1")
+    first.git("checkout", "-qb", "other")
+    first.call("edit", "pat-001", "Run all tests.")
+    first.publish("Reworded")
+    first.git("checkout", "-q", "main")
+    first.call("remove", "pat-001")
+    first.publish("Removed")
+    first.git("merge", "-q", "--no-edit", "other")
+    assert first.counts() == {"pat-001": ("Run all tests.", 1, 0)}
+    assert first.is_clean()
+
+
+def test_new_rule_with_an_old_name_gets_no_evidence(first: Clone, second: Clone) -> None:
+    first.call("add", "pat", "Ask first.")
+    first.share("Added")
+    first.counted("pat-002", id="s-1")
+    first.call("remove", "pat-002")
+    first.share("Removed")
+    second.call("add", "pat", "Keep commits small.")
+    second.publish("Added")
+    second.call("edit", "pat-002", "Keep each commit small.")
+    second.publish("Reworded")
+    second.pull("--no-rebase", "--no-edit")
+    second.push()
+    first.pull()
+    assert first.counts()["pat-003"] == ("Keep each commit small.", 0, 0)
 
 
 def test_resolved_conflict_keeps_evidence_with_its_rule(first: Clone, second: Clone) -> None:
