@@ -1523,6 +1523,12 @@ MUTATIONS = [
         ("tests/playbook/test_edits.py",),
     ),
     Mutation(
+        FILE_MERGES,
+        "not_ours = their_new_advice | they_removed",
+        "not_ours = their_new_advice",
+        ("tests/playbook/test_edits.py",),
+    ),
+    Mutation(
         FILE_EDITS,
         'if removed.status == "removed" and wordings & replaced:',
         'if removed.status == "removed" and wordings:',

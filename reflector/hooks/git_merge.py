@@ -80,11 +80,15 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _kept(merged: Sequence[tuple[Bullet, Bullet]], *versions: Sequence[Bullet]) -> list[str]:
-    """Return the names of the ancestor's bullets in a merge that one of both sides removed."""
-    old, mine, other = ({bullet.name for bullet in version} for version in versions)
-    return [
-        bullet.name for bullet, _ in merged if bullet.name in old and bullet.name in mine ^ other
-    ]
+    """Return the names of the ancestor's bullets in a merge that one of both sides removed.
+
+    If the other side has such a bullet under another name, its name means another bullet there.
+    """
+    old, mine, other = ({b.name: b.text for b in version} for version in versions)
+    removed = {name: old[name] for name in old.keys() & (mine.keys() ^ other.keys())}
+    texts = {*mine.values(), *other.values()}
+    names = (bullet.name for bullet, _ in merged)
+    return [name for name in names if name in removed and removed[name] not in texts]
 
 
 def _told(what: str, code: int) -> int:

@@ -9,7 +9,8 @@ A merge loses no advice: the result has everything that one side added, changed 
 side reworded a bullet and the other removed it, the new wording stays. A bullet that was only moved
 is removed. If both sides gave one
 name to different advice, theirs keeps it, because others may have it already, and ours gets the
-next free one. Advice that one side has under another name only is the bullet of the base. The only
+next free one. Advice that one side has under another name only is the bullet of the base. So is
+advice under a new name if the other side removed the bullet of the base. The only
 conflict is a bullet whose text both sides changed.
 """
 
@@ -83,10 +84,16 @@ def merge_versions(
     their_new_names = their_bullets.keys() - base_bullets.keys()
     their_new_bullets = their_new_names - {*their_names.values()}
     our_new_bullets = our_bullets.keys() - {*our_names.values()}
-    merged += [(bullet, bullet) for bullet in theirs if bullet.name in their_new_bullets]
+    # A removed bullet may have a new name on the other side, where its name means another bullet.
+    we_removed = {_advice(b) for b in base if our_names[b.name] not in our_bullets}
+    they_removed = {_advice(b) for b in base if their_names[b.name] not in their_bullets}
+    for bullet in theirs:
+        if bullet.name in their_new_bullets and _advice(bullet) not in we_removed:
+            merged.append((bullet, bullet))
     their_new_advice = {_advice(bullet) for _, bullet in merged if bullet.name in their_new_names}
+    not_ours = their_new_advice | they_removed
     for bullet in ours:
-        if bullet.name in our_new_bullets and _advice(bullet) not in their_new_advice:
+        if bullet.name in our_new_bullets and _advice(bullet) not in not_ours:
             is_taken = bullet.name in their_bullets
             (displaced if is_taken else merged).append((bullet, bullet))
     names = Names([*base_bullets, *our_bullets, *their_bullets])

@@ -121,9 +121,9 @@ def test_a_side_that_changed_nothing_takes_the_other(
 def new_texts(base: list[Bullet], side: list[Bullet]) -> set[str]:
     """The texts of bullets that a side changed or added; a new name alone is no change."""
     names = {b.name for b in base}
-    left = {b.text for b in base if b.name not in {other.name for other in side}}
+    texts = {b.text for b in base}
     changed = [b for b in side if b not in base]
-    return {b.text for b in changed if b.name in names or b.text not in left}
+    return {b.text for b in changed if b.name in names or b.text not in texts}
 
 
 @given(side(), side(), side())
@@ -183,6 +183,15 @@ def test_removal_wins_over_a_move(removed_by: str) -> None:
     moved = [Bullet("pat-001", "ctx", "One.")]
     sides: tuple[list[Bullet], list[Bullet]] = ([], moved) if removed_by == "ours" else (moved, [])
     assert merge_versions(base, *sides) == []
+
+
+@pytest.mark.parametrize("removed_by", ["ours", "theirs"])
+def test_removal_reaches_a_rule_whose_name_changed(removed_by: str) -> None:
+    base = [Bullet("pat-001", "pat", "One.")]
+    renamed = [Bullet("pat-001", "pat", "Another."), Bullet("pat-002", "pat", "One.")]
+    sides: tuple[list[Bullet], list[Bullet]] = (renamed, [])
+    merged = merge_versions(base, *(sides[::-1] if removed_by == "ours" else sides))
+    assert [one for one, _ in merged] == renamed[:1]
 
 
 def test_new_name_given_by_them_is_theirs() -> None:

@@ -275,7 +275,19 @@ def test_branch_with_a_new_text_returns_a_rule(first: Clone) -> None:
     assert first.is_clean()
 
 
-def test_new_rule_with_an_old_name_gets_no_evidence(first: Clone, second: Clone) -> None:
+def test_rebased_removal_keeps_the_rule_of_others(first: Clone, second: Clone) -> None:
+    first.call("add", "pat", "Ask first.")
+    first.share("Added")
+    second.call("add", "pat", "Keep commits small.")
+    second.publish("Added")
+    second.call("remove", "pat-002")
+    second.publish("Removed")
+    assert "reflector remove" not in second.git("pull", "-q", "--rebase", "origin", "main")
+    texts = {text for text, *_ in second.counts().values()}
+    assert texts == {"Run the tests.", "Ask first."}
+
+
+def test_new_rule_with_old_name_gets_no_evidence(first: Clone, second: Clone) -> None:
     first.call("add", "pat", "Ask first.")
     first.share("Added")
     first.counted("pat-002", id="s-1")
