@@ -7,11 +7,10 @@ creation, so moving a bullet is not a change.
 
 A merge loses no advice: the result has everything that one side added, changed or removed. If one
 side reworded a bullet and the other removed it, the new wording stays. A bullet that was only moved
-is removed. If both sides gave one
-name to different advice, theirs keeps it, because others may have it already, and ours gets the
-next free one. Advice that one side has under another name only is the bullet of the base. So is
-advice under a new name if the other side removed the bullet of the base. The only
-conflict is a bullet whose text both sides changed.
+is removed. If both sides gave one name to different advice, theirs keeps it, because others may
+have it already, and ours gets the next free one. Advice that one side has under another name only
+is the bullet of the base. So is advice under a new name if the other side removed the bullet of the
+base. The only conflict is a bullet whose text both sides changed.
 """
 
 from __future__ import annotations
