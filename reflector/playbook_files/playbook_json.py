@@ -535,7 +535,7 @@ class _File:
             if row.status == "live":
                 continue
             is_its_own = entry_in_file(bullet) in entries_of(self._ledger, row)
-            if not is_its_own or (row.section, row.text) in live_texts:
+            if not is_its_own or (bullet.section, bullet.text) in live_texts:
                 return False
         return True
 

@@ -222,6 +222,17 @@ def test_removal_outlives_a_move(
     assert second.is_clean()
 
 
+def test_undone_removal_gives_both_one_name(
+    first: Clone, second: Clone, removed_and_edited: Callable[..., str]
+) -> None:
+    removed_and_edited(["--section", "ctx"])
+    first.call("undo", "pat-001")
+    first.share("Undone")
+    settle(second, first)
+    assert first.counts() == {"pat-002": ("Run the tests.", 2, 0)}
+    assert second.counts() == {"pat-002": ("Run the tests.", 1, 0)}
+
+
 @pytest.mark.parametrize("moved", first_fast(1, ["", "moved"]))
 def test_reworded_rule_returns_with_its_evidence(
     first: Clone, second: Clone, removed_and_edited: Callable[..., str], moved: str
