@@ -184,8 +184,7 @@ def test_a_module_in_the_working_folder_is_skipped(
 def test_doctor_lists_extensions_and_what_is_missing(agent: Agent, site: Path) -> None:
     out = agent.call("doctor", code=None).out
     assert (
-        "odd (odd-pack 1.5): not loaded, because your setting readers does not list this extension"
-        in out
+        "odd (odd-pack 1.5): not loaded, because your setting `readers` does not list this" in out
     )
     assert not imported(site)
     list_names(agent, readers="odd gone")

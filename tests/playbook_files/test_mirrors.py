@@ -246,7 +246,10 @@ def test_removed_mirror_leaves_the_owners_bytes(
     assert text(agent) == "# Ours\n\nBe kind.\n"
     rule = agent.project / ".cursor" / "rules" / "playbook.mdc"
     told = agent.call("mirror", ".cursor/rules/playbook.mdc").out
-    assert ".cursor/rules/playbook.mdc was created with the playbook. reflector updates it" in told
+    assert (
+        ".cursor/rules/playbook.mdc was created with the playbook. reflector updates this file"
+        in told
+    )
     assert "To stop: reflector mirror --off .cursor/rules/playbook.mdc" in told
     assert rule.read_text("utf-8").startswith(
         "---\ndescription: The playbook\nalwaysApply: true\n---\n"

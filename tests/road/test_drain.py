@@ -108,7 +108,8 @@ def test_session_end_opens_and_lists_everything_once(agent: Agent) -> None:
         drain_project(Project.at(agent.project))
     assert agent.counters()["pat-001"] == (2, 0)
     opened = Counter(Path(name).name for what, name in seen if what == "open")
-    assert opened[transcript.name] == opened["drain.lock"] == 1
+    assert opened[transcript.name] <= 2  # its head, and then all of it
+    assert opened["drain.lock"] == 1
     assert opened["ledger.db.lock"] <= 4  # once for each transaction
     # Read first, compared and written at the end, and rendered from the written state.
     assert opened["playbook.json"] <= 5

@@ -64,7 +64,7 @@ def test_the_users_own_form_counts(agent: Agent) -> None:
     assert [
         (one["verdict"], one["unquoted"]) for one in agent.json("review", "list")["citations"]
     ] == [("helpful", True)]
-    assert "verdicts count without a quote" in agent.call("doctor", code=None).out
+    assert "verdicts count without quotes" in agent.call("doctor", code=None).out
     assert [one["reading"] for one in agent.json("lab", "reparse")] == ["same"]
     (agent.home / ".config/reflector/prompts/reflector.txt").unlink()
     assert [one["reading"] for one in agent.json("lab", "reparse")] == ["same"]
