@@ -183,7 +183,7 @@ def test_text_changed_on_both_sides_is_a_conflict(first: Clone, second: Clone) -
     assert second.is_clean()
 
 
-@pytest.fixture(params=["the first", "the second"])
+@pytest.fixture(params=first_fast(1, ["the first", "the second"]))
 def removed_and_edited(
     request: pytest.FixtureRequest, first: Clone, second: Clone
 ) -> Callable[..., str]:
