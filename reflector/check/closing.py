@@ -20,11 +20,12 @@ from reflector.text.phrases import counted
 
 
 def closing(
-    facts: PageFacts, plan: Plan, typed: Typed, command: Callable[..., str], *, has_ledger: bool
+    facts: PageFacts, plan: Plan, typed: Typed, command: Callable[..., str], *, keep_with: str
 ) -> tuple[Step, ...]:
     """Return the next commands.
 
-    command  returns a command for this playbook as you type it in a terminal
+    command    returns a command for this playbook as you type it in a terminal
+    keep_with  the command that keeps the counts; "" if they are kept
     """
     steps = [*_sessions(facts, command)]
     if elsewhere := facts.elsewhere:
@@ -38,9 +39,9 @@ def closing(
         steps.append(Step("After your next session, run", command("check")))
     if plan.shares and not _is_newer(facts):
         steps.append(_judge_line(facts, plan, typed, command))
-    if not has_ledger:
+    if keep_with:
         reason = "To keep these counts when your agent deletes its sessions"
-        steps.append(Step(reason, "reflector install"))
+        steps.append(Step(reason, command(keep_with)))
     return tuple(steps)
 
 

@@ -189,12 +189,13 @@ def _tail(facts: PageFacts, rules_by_part: Mapping[Part, list[RuleFacts]]) -> It
     if facts.rules:
         more = ", and the sessions of a + row" if facts.repeated else ""
         shown.append(f"To see every rule{more}: {_ALL}")
-    line = "   ".join(shown)
-    if width(line) > WIDTH:
-        yield "   ".join(shown[:-1])
-        line = shown[-1]
-    if line:
-        yield line
+    lines: list[str] = []
+    for words in shown:
+        if lines and width(f"{lines[-1]}   {words}") <= WIDTH:
+            lines[-1] += f"   {words}"
+        else:
+            lines.append(words)
+    yield from lines
 
 
 def _heading(part: Part, rules: Sequence[RuleFacts]) -> str:

@@ -111,8 +111,10 @@ def _row(rule: RuleFacts, speech: Speech) -> Row:
     signals = signals_of(rule)
     strongest = signals[0]
     rank = SIGNALS.index(strongest), -strongest.count(rule)
-    evidence = tuple(signal.words(rule, speech) for signal in signals)
-    return Row(rule.place, plain_words(rule.text), evidence, rank)
+    evidence = [signal.words(rule, speech) for signal in signals]
+    if _is_followed(rule) and not rule.judged_since.followed:
+        evidence.append(f"followed in {followed_words(rule)}")
+    return Row(rule.place, plain_words(rule.text), tuple(evidence), rank)
 
 
 def quiet_rows(facts: PageFacts, today: date) -> list[Row]:

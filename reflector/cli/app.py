@@ -409,7 +409,7 @@ def _colour(environ: Mapping[str, str]) -> bool | None:
 
 def _end_with_usage(place: Place, error: click.ClickException) -> int:
     """Print a usage error, with the present name of a renamed command or option."""
-    error = _renamed(error) or error
+    error = _renamed(error) or _unquoted(error) or error
     # Print it with `_print_error`, because an argument may be a hostile file name.
     message = io.StringIO()
     error.show(message)
@@ -442,6 +442,17 @@ def _renamed(error: click.ClickException) -> click.UsageError | None:
         return click.UsageError(
             f"put {word} before the command: `reflector {word}{value} {rest}`", context
         )
+    return None
+
+
+def _unquoted(error: click.ClickException) -> click.UsageError | None:
+    """Return the error for a text whose words are arguments of their own; None for other errors."""
+    context = error.ctx if isinstance(error, click.UsageError) else None
+    takes_text = context is not None and any(
+        parameter.name == "text" for parameter in context.command.params
+    )
+    if takes_text and "unexpected extra argument" in error.message:
+        return click.UsageError(f"{error.message}; put the whole text in quotes", context)
     return None
 
 

@@ -129,7 +129,7 @@ def check(
         print_json(document)
     else:
         plan = Plan("") if ran.asked else look.plan
-        last = closing(facts, plan, typed, place.command, has_ledger=project.has_ledger())
+        last = closing(facts, plan, typed, place.command, keep_with=_way_to_keep(project))
         _print_page(replace(facts, was_sent=ran.asked > 0, closing=last), whole=whole)
         for text in filter(None, (absent, *_notes(place, document, look, ran, whole=whole))):
             note(text)
@@ -139,6 +139,16 @@ def check(
             note(f"No session ended since {day}. To check all sessions: {all_sessions}")
     if ran.failed or absent:
         raise click.exceptions.Exit(1)
+
+
+def _way_to_keep(project: Project) -> str:
+    """Return the command that keeps the counts of a project; "" if its ledger keeps them."""
+    from reflector.hooks.reach import callers_of
+
+    if project.has_ledger():
+        return ""
+    is_connected = next(callers_of(project.root), None) is not None
+    return "history" if is_connected else "install"
 
 
 def _absent_words(judge: str | None, look: Look, ran: checks.Ran) -> str:

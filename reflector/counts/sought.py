@@ -75,6 +75,9 @@ _NO_ARGUMENTS = r"(?=[ \t]*(?:\Z|[;&|)\n`\"'>]|\d>))"
 _OPEN_ENDS = frozenset("(/=:-")
 
 
+#: Programs that only filter the output of another program after a pipe.
+_FILTERS = frozenset(("grep", "egrep", "fgrep", "sed", "awk", "cat", "head", "tail"))
+_NO_PIPE = r"(?!(?<!\|)\|(?!\|))"
 #: The word after which a command has no more options, as an expression.
 _END_OF_OPTIONS = r"\-\-"
 
@@ -239,6 +242,8 @@ def expression_of(token: Token) -> re.Pattern[str]:
     if not (token.is_command or is_banned_program):
         return _expression(token.text)
     begin = rf"{BEGIN}{FOLDER}" if is_banned_program else _begin_of(token.text)
+    if is_banned_program and token.text.partition(" ")[0] in _FILTERS:
+        begin = _NO_PIPE + begin
     if token.form in (WITH, WITHOUT):
         return re.compile(begin + _with_option(token), re.MULTILINE)
     words = with_any_options(token.text, OPTIONS) or _words_of(token)

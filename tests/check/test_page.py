@@ -147,7 +147,7 @@ def test_topic_names_the_rules_about_it(rules: tuple[str, ...], evidence: str) -
 def test_page_of_your_words_ends_with_a_command(rules: tuple[str, ...], reason: str) -> None:
     repeated = Repeated("Add a test.", 3, "tests", rules, {"s-1": "Add a test."})
     facts = page(rule(), repeated=(repeated,))
-    steps = closing(facts, Plan(""), Typed(), lambda *words: " ".join(words), has_ledger=True)
+    steps = closing(facts, Plan(""), Typed(), lambda *words: " ".join(words), keep_with="")
     assert steps[0] == Step(reason, 'add pat "…"')
 
 

@@ -182,6 +182,12 @@ def test_free_check_sends_and_leaves_nothing(fresh: Agent, api: Api) -> None:
     assert shown[-1].endswith(": reflector install")
 
 
+def test_connected_agent_keeps_counts_with_history(fresh: Agent) -> None:
+    fresh.call("install")
+    shown = fresh.call("check").out.splitlines()
+    assert shown[-1].endswith(" deletes its sessions: reflector history")
+
+
 def test_price_of_a_judge_is_before_its_command(fresh: Agent) -> None:
     shown = " ".join(fresh.call("check").out.split())
     priced = (

@@ -210,6 +210,12 @@ def test_former_name_exits_2_with_the_new_one(
     assert {word for word in rest if word.startswith("--")} <= options
 
 
+@pytest.mark.parametrize("command", ["add pat Run the tests", "edit pat-001 Run the tests"])
+def test_text_without_quotes_is_named(capsys: pytest.CaptureFixture[str], command: str) -> None:
+    assert run(command.split()) == 2
+    assert "put the whole text in quotes" in capsys.readouterr().err
+
+
 def test_no_message_names_a_former_command() -> None:
     package = Path(str(reflector_package.__file__)).parent
     texts = {path: path.read_text("utf-8") for path in package.rglob("*.py")}
