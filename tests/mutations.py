@@ -56,6 +56,7 @@ MERGED = ("tests/changes/test_merges.py",)
 MERGING = ("tests/exchange/test_merge.py",)
 PAIRED = ("tests/exchange/test_two_machines.py",)
 PARTED = ("tests/exchange/test_parted.py",)
+GIT_NAMES = ("tests/exchange/test_git_names.py",)
 ACTS = "reflector/changes/acts.py"
 TAKEBACK = "reflector/changes/takeback.py"
 MERGE_TEXT = "reflector/cli/changes.py"
@@ -180,8 +181,8 @@ ENDS, STORED, HISTORY, ERASED, MACHINES, ASKING = of(
 )
 (FOUND_TRANSCRIPTS,) = of("sessions", "found_transcripts")
 PROVEN, COMPARED = of("proof", "verify tables")
-RECONCILED, VERDICTS, MATCHED, SURVEYED, MERGE, SAME_BULLETS = of(
-    "exchange", "agreement verdicts matching survey merge bullets"
+RECONCILED, VERDICTS, MATCHED, SURVEYED, MERGE, SAME_BULLETS, RENAMED = of(
+    "exchange", "agreement verdicts matching survey merge bullets renamings"
 )
 STEP, GATED_SETTINGS, GATED_TURN, GATED_LOG = of("embed/gated", "__init__ settings turn log")
 CONFIG, LOCATE = "reflector/config.py", "reflector/locate.py"
@@ -1036,6 +1037,10 @@ MUTATIONS = [
         PARTED,
     ),
     Mutation(MATCHED, 'return identity(type_, "beside", *birth)', "return birth.event_id", PARTED),
+    Mutation(
+        SURVEYED, "for name, later in later_names.items()}", "for name, later in ()}", GIT_NAMES
+    ),
+    Mutation(MERGE, "if is_by_git(event.type, event.actor, facts):", "if False:", GIT_NAMES),
     Mutation(SURVEYED, "checked if own else until_now(checked)", "checked", PAIRED),
     Mutation(SAME_BULLETS, "            self._with_its_text(their_bullets),\n", "", PAIRED),
     Mutation(

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from reflector.events import event as ev
 from reflector.events.event import (
@@ -28,16 +28,9 @@ from reflector.events.event import (
     first_moment,
     identity,
 )
-from reflector.events.kinds import Field
-from reflector.events.registry import (
-    EVENT_TYPES,
-    bullets_brought,
-    fields_of,
-    fold,
-    mapped,
-    names_in,
-)
-from reflector.events.state import REDACTED, Data, Playbook
+from reflector.events.registry import EVENT_TYPES, bullets_brought, fold
+from reflector.events.state import REDACTED, Playbook
+from reflector.exchange.renamings import Renamings, renamed_into, with_names
 from reflector.exchange.verdicts import ACTOR
 from reflector.ledger.append import just_after
 from reflector.ledger.counters import Counters
@@ -86,14 +79,13 @@ class Clock:
 
 
 class _PlacedEvent(NamedTuple):
-    """An event, the earliest moment at which any ledger recorded it, and its place in the ledger
-    that first appended it.
+    """An event, the earliest moment at which any ledger recorded it, and the ledger that first
+    appended it.
     """
 
     moment: Moment
     event: Event
     origin: str
-    position: int
 
 
 def agreed_playbook(sql: Statements, origin: str) -> Playbook:
@@ -114,10 +106,9 @@ def agreed_playbook(sql: Statements, origin: str) -> Playbook:
             moment = (clock.own(event.recorded_at), origin, event.position)
         if RESTATED not in event.meta:
             earliest = min(moment, moments_elsewhere.get(event.event_id, moment))
-            _, first_origin, position = moment
-            placed_events.append(_PlacedEvent(earliest, event, first_origin, position))
+            placed_events.append(_PlacedEvent(earliest, event, moment[1]))
     placed_events.sort(key=lambda placed: (placed.moment, placed.event.event_id))
-    events = _under_later_names(placed_events)
+    events = _under_later_names(placed_events, _renamings_in(history, origin))
     return fold(replace(event, position=number) for number, event in enumerate(events, start=1))
 
 
@@ -151,88 +142,46 @@ def _recorded_elsewhere(history: Iterable[Event]) -> dict[str, Moment]:
     return earliest
 
 
-#: git's renamings, by the ledger and the former name: the position there and the later name.
-_Renamings = Mapping[tuple[str, str], list[tuple[int, str]]]
+def _renamings_in(history: Sequence[Event], origin: str) -> Renamings:
+    """Return git's renamings in this ledger."""
+    brought = (event for event in history if MERGED in event.meta and not event.fault)
+    moments = [first_moment(event.meta, NEVER) for event in brought]
+    of_copies = [position for _, first_origin, position in moments if first_origin == origin]
+    renamings = Renamings(origin, min(of_copies, default=1) - 1, merges=True)
+    for event in history:
+        renamings.take(event.type, event.actor, event.facts, event.position, event.meta)
+    return renamings
 
 
-def _under_later_names(placed_events: Sequence[_PlacedEvent]) -> Iterator[Event]:
-    """Yield the events. An event about a bullet that git renamed in its ledger gets the bullet's
-    later name.
+def _under_later_names(
+    placed_events: Sequence[_PlacedEvent], renamings: Renamings
+) -> Iterator[Event]:
+    """Yield the events. An event about a bullet that git renamed later gets the bullet's later
+    name.
 
     If git gives a name to other advice, a ledger adds its bullet under another name, with a
-    baseline. The counts from before belong to that bullet, and not to the bullet that other ledgers
-    have under the name.
+    baseline. The counts from before belong to that bullet, and not to the bullet that has the name
+    now.
     """
-    renamings: dict[tuple[str, str], list[tuple[int, str]]] = {}
-    for placed in placed_events:
-        if later_name := _renamed_into(placed.event):
-            former = (placed.origin, placed.event.facts["name"])
-            renamings.setdefault(former, []).append((placed.position, later_name))
-    if not renamings:
-        yield from (placed.event for placed in placed_events)
-        return
-    texts: dict[tuple[str, str], str] = {}
+    texts: dict[tuple[bool, str, str], str] = {}
     for placed in placed_events:
         event = placed.event
+        whose = (MERGED in event.meta, placed.origin)
         for bullet in bullets_brought(event.type, event.facts):
-            texts[placed.origin, bullet["name"]] = bullet["text"]
-        if _renamed_into(event):
+            texts[*whose, bullet["name"]] = bullet["text"]
+        if renamed_into(event.type, event.facts):
             name = event.facts["name"]
-            # Other ledgers have this advice under the name, so it stays; its counts moved.
+            # The name stays, with the other advice; the counts moved.
             section = name.partition("-")[0]
-            text = texts.get((placed.origin, name), REDACTED)
+            text = texts.get((*whose, name), REDACTED)
             advice = {"name": name, "section": section, "text": text}
             yield replace(event, type=ev.BULLET_ADDED, data=advice)
             if event.type == ev.BULLET_REMOVED:
                 yield event
-        else:
-            yield _under_later_name(placed, renamings)
-
-
-def _under_later_name(placed: _PlacedEvent, renamings: _Renamings) -> Event:
-    event = placed.event
-    later_names = {
-        name: _later_name(renamings, placed.origin, name, placed.position)
-        for name in names_in(event.type, event.facts)
-    }
-    facts = with_names(event.type, event.facts, later_names)
-    return event if facts == event.facts else replace(event, data=facts)
-
-
-def _later_name(renamings: _Renamings, origin: str, name: str, position: int) -> str:
-    """Return the last name of the bullet that had a name in a ledger at a position."""
-    while True:
-        later = [
-            renaming for renaming in renamings.get((origin, name), ()) if renaming[0] > position
-        ]
-        if not later:
-            return name
-        position, name = min(later)
-
-
-def _renamed_into(event: Event) -> str | None:
-    """Return the name that a bullet has after an event because git gave its name to other advice or
-    removed it; None for any other event.
-    """
-    is_merged = event.type == ev.BULLET_REMOVED and event.facts.get("reason") == "merged"
-    return event.facts.get("into") if is_merged or event.type == ev.BULLET_RECOUNTED else None
-
-
-def with_names(type_: str, data: Data, names: Mapping[str, str]) -> dict[str, Any]:
-    """Return an event's data with its bullets under their new names.
-
-    A renaming is one to one. It changes only the fields that name bullets, and no prose.
-    """
-
-    def new_value(field: Field, holder: Data, value: Any) -> Any:
-        names_another_playbooks = field.elsewhere is not None and field.elsewhere(holder)
-        if not field.names or names_another_playbooks:
-            return value
-        if isinstance(value, list):
-            return [names.get(name, name) for name in value]
-        return names.get(value, value) if isinstance(value, str) else value
-
-    return mapped(fields_of(type_), data, new_value)
+            continue
+        later_names = renamings.later_names(event.type, event.facts, event.position, event.meta)
+        facts = with_names(event.type, event.facts, later_names) if later_names else event.facts
+        yield event if facts == event.facts else replace(event, data=facts)
 
 
 def renamed_ids(names: Mapping[str, str]) -> dict[str, str]:

@@ -17,10 +17,13 @@ from reflector.events import event as ev
 from reflector.events.registry import WORDING_TYPES, bullets_brought
 from reflector.events.state import REDACTED
 from reflector.exchange.matching import Birth, birth_of
+from reflector.exchange.renamings import RENAMING_TYPES, Renamings, is_by_git, with_names
 from reflector.ledger.reader import rare_events_between
 from reflector.ledger.statements import Statements
 from reflector.playbook.admissible import same_words
 
+#: The types of events by which a bullet is recognised.
+IDENTIFYING_TYPES = (*WORDING_TYPES, ev.BULLET_RECOUNTED)
 _LIVE = "SELECT name, text FROM bullet WHERE playbook_id = ? AND status = 'live' ORDER BY ordinal"
 #: The identity of a bullet in every ledger: the id and the data hash of the event that first added
 #: it, from when that event was first appended, and the index among the event's bullets.
@@ -35,17 +38,34 @@ class Bullets:
 
     texts    every text that it ever had
     births   one for each machine that created it
+    left     the names that bullets had before git renamed them, with their texts then
     live     the text of each bullet that is in the playbook now
     watched  the bullets that came as lines of files
     """
 
     texts: dict[str, set[str]] = field(default_factory=dict)
     births: dict[str, list[BulletBirth]] = field(default_factory=dict)
+    left: dict[str, str] = field(default_factory=dict)
     live: dict[str, str] = field(default_factory=dict)
     watched: set[str] = field(default_factory=set)
 
-    def take(self, type_: str, birth: Birth, data: Mapping[str, Any]) -> None:
-        """Add the next event of the history that sets a bullet's text."""
+    def take(
+        self, type_: str, birth: Birth, data: Mapping[str, Any], later_names: Mapping[str, str]
+    ) -> None:
+        """Add the next event of the history that sets a bullet's text, or with which git gave its
+        name to another bullet.
+
+        later_names  the names that its bullets have at the end, if they are others
+        """
+        if type_ == ev.BULLET_RECOUNTED:
+            name = later_names.get(data["name"], data["name"])
+            self.births.setdefault(name, []).append((birth.event_id, birth.data_hash, 0))
+            self.texts.setdefault(name, set())
+            return
+        for bullet in bullets_brought(type_, data):
+            if bullet["name"] in later_names:
+                self.left[bullet["name"]] = bullet["text"]
+        data = with_names(type_, data, later_names)
         for index, bullet in enumerate(bullets_brought(type_, data)):
             name = bullet["name"]
             self.texts.setdefault(name, set()).add(bullet["text"])
@@ -126,11 +146,26 @@ class Bullets:
         return names_for
 
 
+def identifies(type_: str, actor: str, facts: Mapping[str, Any]) -> bool:
+    """Return whether a bullet is recognised by an event: the event sets its text, or git gave it
+    the name of another bullet.
+    """
+    if type_ in WORDING_TYPES:
+        return True
+    return type_ == ev.BULLET_RECOUNTED and is_by_git(type_, actor, facts)
+
+
 def bullet_histories(sql: Statements, origin: str, position: int) -> Bullets:
     """Return the bullets of a ledger up to a position, which is its head."""
+    renamings = Renamings(origin)
+    for event in rare_events_between(sql, RENAMING_TYPES, 0, position):
+        renamings.take(event.type, event.actor, event.facts, event.position, event.meta)
     bullets = Bullets()
-    for event in rare_events_between(sql, WORDING_TYPES, 0, position):
+    for event in rare_events_between(sql, IDENTIFYING_TYPES, 0, position):
+        if not identifies(event.type, event.actor, event.facts):
+            continue
         present = Birth(origin, event.position, event.event_id, event.data_hash)
-        bullets.take(event.type, birth_of(present, event.meta), event.facts)
+        later_names = renamings.later_names(event.type, event.facts, event.position, event.meta)
+        bullets.take(event.type, birth_of(present, event.meta), event.facts, later_names)
     bullets.live = dict(sql.run(_LIVE).fetchall())
     return bullets

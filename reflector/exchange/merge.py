@@ -13,17 +13,17 @@ of a bullet both are kept, and so are two reflections with different verdicts.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import dropwhile, islice
 from typing import Any, NamedTuple
 
 from reflector.events import event as ev
-from reflector.events.event import MERGED, MODEL, RESTATED, TX, NewEvent, first_moment, identity
+from reflector.events.event import MERGED, MODEL, TX, NewEvent, first_moment, identity
 from reflector.events.fields import unpack_keys
-from reflector.events.kinds import Merge
 from reflector.events.registry import EVENT_TYPES
+from reflector.events.state import REDACTED
 from reflector.exchange import agreement, verdicts
 from reflector.exchange.bullets import bullet_histories
 from reflector.exchange.matching import (
@@ -35,11 +35,14 @@ from reflector.exchange.matching import (
     id_beside,
     is_kept_beside,
 )
+from reflector.exchange.renamings import is_by_git, with_names
 from reflector.exchange.survey import (
     Collision,
+    Lines as Lines,
     Survey,
     compare_heads,
     free_names,
+    is_local,
     match_bullets,
     read_survey,
 )
@@ -53,8 +56,6 @@ from reflector.ledger.reader import of_types, redaction_line
 from reflector.ledger.redaction import texts_of
 from reflector.ledger.rows import Head, Stored
 from reflector.ledger.store import Ledger
-
-Lines = Callable[[], Iterable[str | bytes]]
 
 #: The number of lines after which a `ledger.merged` is appended, which names each event that was
 #: not appended.
@@ -137,7 +138,7 @@ def merge_ledger(
 
     Raises: WrongLine, and LedgerError such as for names that differ. Nothing is appended then.
     """
-    survey = read_survey(lines(), own=own)
+    survey = read_survey(lines, own=own)
     done = Merged(ledger.head())
     with suppress(_NothingNew), ledger.writing() as writing:
         done.head = _head_at(done.head, writing)
@@ -158,7 +159,7 @@ def merge_ledger(
             done.renamed = new_names
         done.head = _head_at(done.head, writing)
     # Even if all events are here, because a reader may have prevented this in an earlier import.
-    if survey.redacted_types:
+    if survey.erased:
         ledger.forget_erased()
     return done
 
@@ -253,7 +254,7 @@ class _Merging:
             present_id = self._present_id(line, prepared)
             new_id = self._new_id(line, prepared) if present_id is None else None
             # An event that is not appended because its id is taken is the same fact in other words.
-            is_same_fact = own_id in self.our_events and not _is_local(line)
+            is_same_fact = own_id in self.our_events and not is_local(line)
             fact_id = own_id if is_same_fact else None
             self.our_ids[line.stored.event_id] = present_id or new_id or fact_id
             if new_id is not None:
@@ -318,9 +319,17 @@ class _Merging:
         facts = prepared.facts
         if facts is None:
             facts = self.survey.remnants.get(line.stored.event_id)
-        if facts is None or not self.survey.our_names:
+        survey = self.survey
+        if facts is None or not (survey.our_names or survey.renamings):
             return prepared._replace(facts=facts)
-        renamed = _renamed(line.stored, facts, self.survey)
+        renamed = _renamed(line, facts, survey)
+        event = prepared.event
+        if is_by_git(event.type, event.actor, facts):
+            # Here it is the birth of the bullet to which git gave the name.
+            section = renamed["name"].partition("-")[0]
+            birth = {"name": renamed["name"], "section": section, "text": REDACTED}
+            prepared = prepared._replace(event=replace(event, type=ev.BULLET_ADDED))
+            return _with(prepared, {**birth, "helpful": 0, "harmful": 0})
         return (
             prepared._replace(facts=renamed) if prepared.facts is None else _with(prepared, renamed)
         )
@@ -437,7 +446,7 @@ class _Merging:
         """Return the id of the same event here, None if it is not here. The birth of a bullet with
         another name is another event and is kept, because it identifies the name there permanently.
         """
-        if _is_local(line):
+        if is_local(line):
             return None
         event = prepared.event
         theirs = self.survey.events[line.stored.event_id]
@@ -454,7 +463,7 @@ class _Merging:
 
     def _new_id(self, line: CheckedLine, prepared: Prepared) -> str | None:
         """Return the id under which a missing event is appended; None if it is not appended."""
-        if _is_local(line):
+        if is_local(line):
             return None
         event = prepared.event
         is_taken = event.event_id in self.our_events
@@ -536,7 +545,7 @@ class _Merging:
             place["event_id"] = stored.event_id
         if prepared.data_hash != stored.data_hash:
             place["data_hash"] = stored.data_hash
-            place["renamed"] = dict(self.survey.our_names)
+            place["renamed"] = self.survey.names_here(line, line.prepared.facts or {})
         if MERGED in meta:
             place[MERGED] = meta[MERGED]
         return {**meta, MERGED: place}
@@ -555,24 +564,22 @@ class _Merging:
                 self.done.overlapping += record is not None
 
 
-def _is_local(line: CheckedLine) -> bool:
-    """Return whether an event is only about the other ledger, whose own history proves it."""
-    is_of_its_ledger = EVENT_TYPES[line.stored.type].merge is Merge.LOCAL
-    return is_of_its_ledger or RESTATED in line.prepared.event.meta
-
-
 def _with(prepared: Prepared, facts: Mapping[str, Any]) -> Prepared:
     """Return an event with other data."""
     data, data_hash = sealed(facts)
     return prepared._replace(facts=facts, data=data, data_hash=data_hash)
 
 
-def _renamed(stored: Stored, facts: Mapping[str, Any], survey: Survey) -> Mapping[str, Any]:
+def _renamed(line: CheckedLine, facts: Mapping[str, Any], survey: Survey) -> Mapping[str, Any]:
     """Return an event's data with the names here. In a redaction, the names in the kept facts are
     changed.
     """
-    if stored.type == ev.EVENT_REDACTED and isinstance(facts.get("kept"), Mapping):
-        erased_type = survey.redacted_types.get(stored.target_id or "", "")
-        kept = agreement.with_names(erased_type, facts["kept"], survey.our_names)
-        return {**facts, "kept": kept}
-    return agreement.with_names(stored.type, facts, survey.our_names)
+    stored = line.stored
+    erased = survey.erased.get(stored.target_id or "")
+    kept = facts.get("kept")
+    if stored.type == ev.EVENT_REDACTED and isinstance(kept, Mapping):
+        if erased is None:
+            return facts
+        names = survey.names_here(erased, kept)
+        return {**facts, "kept": with_names(erased.stored.type, kept, names)}
+    return with_names(stored.type, facts, survey.names_here(line, facts))

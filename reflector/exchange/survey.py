@@ -7,17 +7,19 @@ are which bullets of this ledger, and which names mean another bullet here.
 from __future__ import annotations
 
 from bisect import bisect
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from reflector.events import event as ev
 from reflector.events.event import MERGED, RESTATED, Event, first_moment, latest_time
-from reflector.events.registry import ADVICE, WORDING_TYPES, fold_in, names_in
+from reflector.events.kinds import Merge
+from reflector.events.registry import ADVICE, EVENT_TYPES, fold_in, names_in
 from reflector.events.state import Playbook
 from reflector.exchange.agreement import NEVER, Clock
-from reflector.exchange.bullets import Bullets
+from reflector.exchange.bullets import Bullets, identifies
 from reflector.exchange.matching import Birth, TheirEvent, birth_of, ids_of
+from reflector.exchange.renamings import RENAMING_TYPES, Renamings, is_by_git
 from reflector.exchange.transfer import (
     CheckedLine,
     Header,
@@ -26,8 +28,10 @@ from reflector.exchange.transfer import (
 )
 from reflector.ledger.append import Writing
 from reflector.ledger.reader import rare_events_between
-from reflector.ledger.rows import Stored
 from reflector.playbook.names import Names, is_name
+
+#: Returns the lines of a file.
+Lines = Callable[[], Iterable[str | bytes]]
 
 
 class Verdict(NamedTuple):
@@ -48,32 +52,50 @@ class Survey:
                      or by a merge
     forward          whether this ledger is an earlier state of the file's, whose clock is right
     remnants         the remaining data of erased events, by their ids
-    redacted_types   the types of erased events of which a redaction keeps data, by the id that the
-                     redaction points to
+    erased           the erased events of which a redaction keeps data, by the id that the redaction
+                     points to
+    renamings        git's renamings there
     mentioned_names  every name that an event mentions
     our_names        bullets with another name here: the name there, and the name here
     counted_times    the times at which events count as recorded if they differ from the recorded
                      ones, by position (`Clock`)
-    restated         events that only restate the result of a merge there: they are not appended, so
-                     nothing here points to them
+    restated         events that only restate the result of a merge there, or that remove a name
+                     that git gave up: they are not appended, so nothing here points to them
     events           every event by its id
     verdicts         the tags of each reflection
     """
 
     header: Header
+    renamings: Renamings
     last_time: str = ""
     chains: list[str] = field(default_factory=list)
     common: int = 0
     forward: bool = False
     bullets: Bullets = field(default_factory=Bullets)
     remnants: dict[str, Mapping[str, Any] | None] = field(default_factory=dict)
-    redacted_types: dict[str, str] = field(default_factory=dict)
+    erased: dict[str, CheckedLine] = field(default_factory=dict)
     mentioned_names: set[str] = field(default_factory=set)
     our_names: dict[str, str] = field(default_factory=dict)
     counted_times: dict[int, str] = field(default_factory=dict)
     restated: set[str | None] = field(default_factory=set)
     events: dict[str, TheirEvent] = field(default_factory=dict)
     verdicts: dict[str, list[Verdict]] = field(default_factory=dict)
+
+    def later_names(self, line: CheckedLine, facts: Mapping[str, Any]) -> dict[str, str]:
+        """Return the names in an event's data whose bullets have other names at the end of the
+        file, with these names.
+        """
+        stored = line.stored
+        meta = line.prepared.event.meta
+        return self.renamings.later_names(stored.type, facts, stored.position, meta)
+
+    def names_here(self, line: CheckedLine, facts: Mapping[str, Any]) -> dict[str, str]:
+        """Return the names in an event's data that its bullets do not have here, with their names
+        here.
+        """
+        later_names = self.later_names(line, facts)
+        ours = {name: self.our_names.get(later, later) for name, later in later_names.items()}
+        return {**self.our_names, **ours}
 
 
 class Collision(NamedTuple):
@@ -84,15 +106,27 @@ class Collision(NamedTuple):
     their_text: str
 
 
-def read_survey(lines: Iterable[str | bytes], *, own: bool = False) -> Survey:
+def read_survey(lines: Lines, *, own: bool = False) -> Survey:
     """Prove a file and return its content.
 
-    own  as for `load_ledger`
+    lines  returns the file's lines; it is called again if git renamed bullets there
+    own    as for `load_ledger`
 
     Raises: WrongLine.
     """
+    survey = _survey_of(lines(), own, None)
+    return _survey_of(lines(), own, survey.renamings) if survey.renamings else survey
+
+
+def _survey_of(
+    lines: Iterable[str | bytes], own: bool, known_renamings: Renamings | None
+) -> Survey:
+    """Return the content of a file.
+
+    known_renamings  all renamings of the file; None if they are not known yet
+    """
     header, checked = checked_lines(lines)
-    survey = Survey(header)
+    survey = Survey(header, known_renamings or Renamings(header.origin))
     clock = Clock()
     book = Playbook()
     for line in checked if own else until_now(checked):
@@ -103,10 +137,13 @@ def read_survey(lines: Iterable[str | bytes], *, own: bool = False) -> Survey:
         place = Birth(header.origin, stored.position, stored.event_id, stored.data_hash)
         ids = tuple(ids_of(stored.event_id, meta))
         survey.events[stored.event_id] = TheirEvent(stored.type, birth_of(place, meta), ids)
+        if known_renamings is None and stored.type in RENAMING_TYPES:
+            facts = line.prepared.facts or {}
+            survey.renamings.take(stored.type, stored.actor, facts, stored.position, meta)
         _take_line(survey, line)
         if stored.type in ADVICE:
             fold_in(book, _event_of(line))
-        if RESTATED in meta:
+        if is_local(line):
             survey.restated.add(stored.event_id)
         if MERGED in meta:
             clock.came(first_moment(meta, NEVER))
@@ -137,20 +174,34 @@ def _take_line(survey: Survey, line: CheckedLine) -> None:
         remnant = facts.get("kept") or None
         erased = line.erased.stored
         survey.remnants[erased.event_id] = remnant
-        survey.redacted_types[stored.target_id or ""] = erased.type
-        _take_facts(survey, erased, remnant or {})
+        survey.erased[stored.target_id or ""] = line.erased
+        _take_facts(survey, line.erased, remnant or {})
     elif facts is not None and stored.type != ev.EVENT_REDACTED:
-        _take_facts(survey, stored, facts)
+        _take_facts(survey, line, facts)
 
 
-def _take_facts(survey: Survey, stored: Stored, facts: Mapping[str, Any]) -> None:
+def _take_facts(survey: Survey, line: CheckedLine, facts: Mapping[str, Any]) -> None:
     """Add the names, the wording and the verdict in an event's facts to the survey."""
+    stored = line.stored
     survey.mentioned_names |= {name for name in names_in(stored.type, facts) if is_name(name)}
-    if stored.type in WORDING_TYPES:
-        survey.bullets.take(stored.type, survey.events[stored.event_id].birth, facts)
+    later_names = survey.later_names(line, facts)
+    if identifies(stored.type, stored.actor, facts):
+        birth = survey.events[stored.event_id].birth
+        survey.bullets.take(stored.type, birth, facts, later_names)
     if stored.type == ev.BULLET_TAGGED and stored.reflection_id is not None:
-        verdict = Verdict(stored.event_id, str(facts.get("name")), str(facts.get("tag")))
+        name = str(facts.get("name"))
+        tag = str(facts.get("tag"))
+        verdict = Verdict(stored.event_id, later_names.get(name, name), tag)
         survey.verdicts.setdefault(stored.reflection_id, []).append(verdict)
+
+
+def is_local(line: CheckedLine) -> bool:
+    """Return whether an event is only about the other ledger, whose own history proves it."""
+    event = line.prepared.event
+    if EVENT_TYPES[line.stored.type].merge is Merge.LOCAL or RESTATED in event.meta:
+        return True
+    is_removal = line.stored.type == ev.BULLET_REMOVED
+    return is_removal and is_by_git(event.type, event.actor, line.prepared.facts or {})
 
 
 def compare_heads(writing: Writing, origin: str, survey: Survey) -> None:
@@ -189,8 +240,12 @@ def match_bullets(ours: Bullets, survey: Survey) -> list[Collision]:
     survey.our_names = {
         their_name: our_name for their_name, our_name in matched.items() if their_name != our_name
     }
-    colliding = [name for name in theirs.texts if name in ours.texts and name not in matched]
-    return [Collision(name, min(ours.texts[name]), min(theirs.texts[name])) for name in colliding]
+    our_texts = {name: {text} for name, text in ours.left.items()} | ours.texts
+    colliding = [name for name in theirs.texts if name in our_texts and name not in matched]
+    return [
+        Collision(name, min(our_texts[name], default=""), min(theirs.texts[name], default=""))
+        for name in colliding
+    ]
 
 
 def free_names(
@@ -201,7 +256,8 @@ def free_names(
 
     first  the lowest number of a new name
     """
-    names = Names([*ours.texts, *survey.bullets.texts, *survey.our_names.values()], first)
+    known = [name for side in (ours, survey.bullets) for name in (*side.texts, *side.left)]
+    names = Names([*known, *survey.our_names.values()], first)
     new_names: dict[str, str] = {}
     for collision in collisions:
         slug = collision.name.partition("-")[0].partition("_")[0]

@@ -1,0 +1,115 @@
+"""Machines whose rules got other names through git, and whose ledgers are then merged."""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from reflector.exchange.merge import merge_ledger
+from reflector.exchange.transfer import exported, load_ledger
+from reflector.ledger.store import Ledger
+from reflector.playbook.bullet import Bullet
+from reflector.playbook.document import dump_shared, load
+from reflector.playbook.versions import merge_versions
+from reflector.playbook_files.edits import take_version
+from reflector.playbook_files.kept_copies import content_digest
+from tests.exchange.pairs import sound
+from tests.ledger.events import add_bullet, reflected, window
+
+
+@dataclass
+class Repository:
+    """A playbook.json in git, and the verdicts that were given for each rule's text."""
+
+    root: Path
+    pushed: Sequence[Bullet] = ()
+    verdicts: Counter[str] = field(default_factory=Counter)
+
+
+@dataclass
+class Clone:
+    """A machine with a clone of the repository; `pulled` is the version that it has from git."""
+
+    ledger: Ledger
+    repository: Repository
+    pulled: Sequence[Bullet] = ()
+
+    def add(self, text: str) -> None:
+        """Add a rule with a verdict on it."""
+        self.judge(add_bullet(self.ledger, "ctx", text).name)
+
+    def judge(self, name: str) -> None:
+        """Record a session in which a rule helped."""
+        verdicts = self.repository.verdicts
+        number = verdicts.total() + 1
+        seen = window(number, f"s{number}", keys=[number])
+        self.ledger.append([seen, *reflected(f"r{number}", seen, (name, "helpful"))])
+        texts = {bullet.name: bullet.text for bullet in self.ledger.bullets()}
+        verdicts[texts[name]] += 1
+
+    def pull_and_push(self) -> None:
+        """Let git merge the two versions, record the result, and publish it."""
+        ours = self.ledger.bullets()
+        merged = [bullet for bullet, _ in merge_versions(self.pulled, ours, self.repository.pushed)]
+        content = dump_shared(merged)
+        before = load(dump_shared(ours))
+        digest = content_digest(content)
+        take_version(self.ledger, self.repository.root, load(content), digest, before)
+        self.pulled = self.repository.pushed = load(dump_shared(self.ledger.bullets())).bullets
+
+    def take(self, other: "Clone") -> None:
+        """Import the ledger of another machine."""
+        lines = list(exported(other.ledger))
+        merge_ledger(self.ledger, lambda: lines, rename=True)
+
+    def counts(self) -> Counter[tuple[str, int]]:
+        return Counter((bullet.text, bullet.helpful) for bullet in self.ledger.bullets())
+
+
+@pytest.fixture(params=["copied", "apart"])
+def clones(
+    request: pytest.FixtureRequest, machines: list[Ledger], tmp_path: Path
+) -> tuple[Clone, Clone]:
+    """Two machines that share a rule; the second ledger is a copy of the first one or not."""
+    repository = Repository(tmp_path)
+    one, two = (Clone(ledger, repository) for ledger in machines)
+    begin([one, two], is_copied=request.param == "copied")
+    return one, two
+
+
+def begin(clones: Sequence[Clone], *, is_copied: bool) -> None:
+    first, *others = clones
+    first.add("Run the linter")
+    first.pull_and_push()
+    for clone in others:
+        if is_copied:
+            load_ledger(clone.ledger, exported(first.ledger))
+        clone.pull_and_push()
+
+
+def exchange(clones: Sequence[Clone]) -> None:
+    """Bring every change to every machine, by git and by imports."""
+    for clone in [*clones, *clones]:
+        clone.pull_and_push()
+    for _ in range(2):
+        for clone in clones:
+            for other in clones:
+                if other is not clone:
+                    clone.take(other)
+
+
+def assert_agreed(clones: Sequence[Clone]) -> None:
+    wanted = Counter(clones[0].repository.verdicts.items())
+    for clone in clones:
+        assert clone.counts() == wanted
+    sound(*(clone.ledger for clone in clones))
+
+
+def test_renamed_rule_keeps_text_and_verdicts(clones: tuple[Clone, Clone]) -> None:
+    one, two = clones
+    one.add("Alpha")
+    two.add("Bravo")
+    exchange(clones)
+    assert_agreed(clones)
