@@ -1037,10 +1037,12 @@ MUTATIONS = [
         PARTED,
     ),
     Mutation(MATCHED, 'return identity(type_, "beside", *birth)', "return birth.event_id", PARTED),
+    Mutation(RENAMED, "position = self._ends[tx]", "position = min(later)[0]", GIT_NAMES),
     Mutation(
         SURVEYED, "for name, later in later_names.items()}", "for name, later in ()}", GIT_NAMES
     ),
     Mutation(MERGE, "if is_by_git(event.type, event.actor, facts):", "if False:", GIT_NAMES),
+    Mutation(FILE_EDITS, "self._arrived = arriving", "self._arrived = {}", GIT_NAMES),
     Mutation(SURVEYED, "checked if own else until_now(checked)", "checked", PAIRED),
     Mutation(SAME_BULLETS, "            self._with_its_text(their_bullets),\n", "", PAIRED),
     Mutation(
@@ -1505,8 +1507,8 @@ MUTATIONS = [
     ),
     Mutation(
         FILE_EDITS,
-        'if edit.kind != "revise" or self._is_of_branch(row):',
-        "if True:",
+        "return not is_known and not self._is_of_branch(row)",
+        "return False",
         SHARED,
     ),
     Mutation(

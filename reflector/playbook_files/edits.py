@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import replace
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
@@ -309,12 +310,12 @@ def take_version(ledger: Ledger, root: Path, theirs: Loaded, digest: str, before
     evidence and its pin. So does advice of the ledger whose name means other advice in the version.
     `before` is the file as the ledger last saw it.
     """
-    version = _Version(ledger, root, theirs, before)
     position = ledger.head().position
-    events: list[NewEvent] = []
-    for edit in sorted(version.edits, key=lambda edit: edit.kind != "add"):
-        change = version.addition if edit.kind == "add" else version.changed
-        events += change(edit, of_file(digest, position, edit))
+    version = _Version(ledger, root, theirs, before, (digest, position))
+    additions = [version.addition(edit) for edit in version.edits if edit.kind == "add"]
+    renamings = version.renamings()
+    changes = [version.changed(edit) for edit in version.edits if edit.kind != "add"]
+    events = list(chain(*additions, renamings, *changes))
     ledger.append(events, tx=ledger.draw() if events else None)
     return len(events)
 
@@ -323,18 +324,23 @@ class _Version:
     """A version from git, compared with the live bullets of a ledger.
 
     edits  the changes that lead from these bullets to the version
+
+    `place` is the version's digest and the ledger's position.
     """
 
-    def __init__(self, ledger: Ledger, root: Path, theirs: Loaded, before: Loaded) -> None:
+    def __init__(
+        self, ledger: Ledger, root: Path, theirs: Loaded, before: Loaded, place: tuple[str, int]
+    ) -> None:
         self._ledger = ledger
         self._root = root
+        self._place = place
         self._rows = ledger.rows_by_name()
         names = _names_taken_in(self._rows, before)
         self._names_in_file = {name: old for old, name in names.items()}
         live = [row for row in self._rows.values() if row.status == "live"]
         self._live_by_words = {(row.section, row.text): row for row in live}
         edits = _without_counts(theirs).edits_of([row.bullet for row in live])
-        self._their_words = {(bullet.section, bullet.text) for bullet in theirs.bullets}
+        self._their_words = {(bullet.section, bullet.text): bullet for bullet in theirs.bullets}
         self._names = Names([*self._rows, *(bullet.name for bullet in theirs.bullets)])
         edits = merges_undone(edits, self._rows)
         self.edits = [change for edit in edits for change in self._of_one_bullet(edit)]
@@ -342,6 +348,8 @@ class _Version:
         self._changed_names = {edit.name for edit in changes}
         #: The new names of bullets that a merge renamed.
         self._new_names: dict[str, str] = {}
+        #: The renamed bullets, by names that other bullets of the ledger had.
+        self._arrived: dict[str, BulletRow] = {}
 
     def _of_one_bullet(self, edit: Change) -> list[Change]:
         """Return the edit; of a bullet that the file had under another name, and has no more, a
@@ -360,7 +368,7 @@ class _Version:
     def _history(self) -> BranchHistory:
         return branch_history(self._root)
 
-    def addition(self, edit: Change, place: tuple[str | int, ...]) -> list[NewEvent]:
+    def addition(self, edit: Change) -> list[NewEvent]:
         """Return the events of a bullet that is in the version and not in the ledger."""
         section = edit.section or ""
         text = edit.text or ""
@@ -379,7 +387,7 @@ class _Version:
             return [_added(added(replace(back, section=section, text=text)), GIT)]
         replaced = self._history.removed if is_known else self._history.earlier(entry)
         if removed.status == "removed" and wordings & replaced:
-            return _reworded(removed, bullet, place)
+            return _reworded(removed, bullet, of_file(*self._place, edit))
         # A branch that never removed the bullet says nothing of its removal here.
         if is_known:
             return []
@@ -396,9 +404,52 @@ class _Version:
         # The ledger used the name for another bullet, so both have to agree on a third one.
         return [self._moved(row, self._names.next(row.section))] if self._was_changed(row) else []
 
+    def renamings(self) -> list[NewEvent]:
+        """Decide which bullets get another name because the version gave theirs to another bullet.
+        Return the events of those that get a name that the ledger never used.
+
+        If the version has two bullets of the ledger under exchanged names, each gets the other's.
+        """
+        revisions = {edit.name: edit for edit in self.edits if edit.name and edit.kind == "revise"}
+        arriving: dict[str, BulletRow] = {}
+        for words, row in self._live_by_words.items():
+            bullet = self._their_words.get(words)
+            is_renamed = row.name in self._changed_names - self._new_names.keys()
+            if bullet is not None and bullet.name in revisions and is_renamed:
+                arriving[bullet.name] = row
+        events: list[NewEvent] = []
+        leaving = {row.name for row in arriving.values()}
+        # A bullet can arrive only under a name that its bullet leaves.
+        while taken := sorted(arriving.keys() - self._new_names.keys() - leaving):
+            for name in taken:
+                if self._must_leave(revisions[name]):
+                    events.append(self._moved_to_next(name))
+                else:
+                    leaving.discard(arriving.pop(name).name)
+        self._new_names |= {row.name: name for name, row in arriving.items()}
+        self._arrived = arriving
+        for name, edit in revisions.items():
+            if name not in self._new_names and self._must_leave(edit):
+                events.append(self._moved_to_next(name))
+        return events
+
+    def _must_leave(self, revision: Change) -> bool:
+        """Return whether a bullet's name means another bullet in the version, because the branch
+        never had the bullet of the ledger.
+        """
+        row = self._rows[revision.name or ""]
+        is_known = is_so(row, revision) or self._was_changed(row)
+        return not is_known and not self._is_of_branch(row)
+
+    def _moved_to_next(self, name: str) -> NewEvent:
+        row = self._rows[name]
+        return self._moved(row, self._names.next(row.section))
+
     def _moved(self, row: BulletRow, to: str) -> NewEvent:
         self._new_names[row.name] = to
-        return _added(added(replace(row.bullet, name=to)), GIT)
+        # An import may have brought the rule from a machine where git gave it this name.
+        moved = added(replace(row.bullet, name=to))
+        return bullet_event(moved, *of_file(*self._place, moved), actor=GIT, origin="playbook.json")
 
     def _was_changed(self, row: BulletRow) -> bool:
         """Return whether a commit of the branch changed a bullet that says what the ledger says."""
@@ -411,21 +462,40 @@ class _Version:
         erased = entry_in_file(replace(row.bullet, text=REDACTED))
         return not entries_of(self._ledger, row).isdisjoint({erased, *self._history.changed})
 
-    def changed(self, edit: Change, place: tuple[str | int, ...]) -> list[NewEvent]:
+    def changed(self, edit: Change) -> list[NewEvent]:
         """Return the events of a changed or removed bullet."""
+        place = of_file(*self._place, edit)
         name = edit.name or ""
         row = self._rows[name]
         if name in self._new_names:
-            return _left(edit, row, self._new_names[name], place)
+            return self._left(edit, row, place)
         # A version of the present branch said of the bullet what the ledger says now.
-        if is_so(row, edit):
+        if is_so(row, edit) or not self._was_changed(row):
             return []
-        if self._was_changed(row):
-            return [bullet_event(edit, *place, actor=GIT)]
-        if edit.kind != "revise" or self._is_of_branch(row):
-            return []
-        moved = self._moved(row, self._names.next(row.section))
-        return [moved, *_left(edit, row, self._new_names[name], place)]
+        return [bullet_event(edit, *place, actor=GIT)]
+
+    def _left(self, edit: Change, row: BulletRow, place: tuple[str | int, ...]) -> list[NewEvent]:
+        """Return the events for the old name of a renamed bullet. The old name now belongs to
+        another bullet, or to none.
+        """
+        to = self._new_names[row.name]
+        new = BulletRow(to, row.section, row.text)
+        taken_along = hidden_changes(self._rows.get(to, new), row, to)
+        arrived = self._arrived.get(row.name)
+        if arrived is None:
+            taken_along += hidden_changes(row, new, row.name)
+        along = [
+            bullet_event(change, *place, change.name or "", actor=GIT) for change in taken_along
+        ]
+        if edit.kind == "remove":
+            return [bullet_event(edit, *place, actor=GIT, reason="merged", into=to), *along]
+        event = bullet_event(edit, *place, actor=GIT)
+        if edit.kind != "revise":
+            return [event]
+        counts = (arrived.helpful, arrived.harmful) if arrived else (0, 0)
+        recount = Change("recount", edit.name, helpful=counts[0], harmful=counts[1])
+        recounted = bullet_event(recount, *place, actor=GIT)
+        return [replace(recounted, data={**recounted.data, "into": to}), event, *along]
 
 
 def entries_of(ledger: Ledger, row: BulletRow) -> Set[Entry]:
@@ -447,20 +517,3 @@ def _reworded(row: BulletRow, bullet: Bullet, place: tuple[str | int, ...]) -> l
 
 def _added(bullet: Change, actor: str) -> NewEvent:
     return bullet_event(bullet, *of_new(bullet), actor=actor, origin="playbook.json")
-
-
-def _left(edit: Change, row: BulletRow, to: str, place: tuple[str | int, ...]) -> list[NewEvent]:
-    """Return the events for the old name of a bullet that is now called `to`. The old name now
-    belongs to another bullet, or to none.
-    """
-    new = BulletRow(to, row.section, row.text)
-    taken_along = [*hidden_changes(new, row, to), *hidden_changes(row, new, row.name)]
-    along = [bullet_event(change, *place, change.name or "", actor=GIT) for change in taken_along]
-    if edit.kind == "remove":
-        return [bullet_event(edit, *place, actor=GIT, reason="merged", into=to), *along]
-    event = bullet_event(edit, *place, actor=GIT)
-    if edit.kind != "revise":
-        return [event]
-    without_counts = Change("recount", edit.name, helpful=0, harmful=0)
-    recount = bullet_event(without_counts, *place, actor=GIT)
-    return [replace(recount, data={**recount.data, "into": to}), event, *along]

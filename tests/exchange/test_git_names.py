@@ -1,7 +1,8 @@
 """Machines whose rules got other names through git, and whose ledgers are then merged."""
 
+import random
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from reflector.playbook.document import dump_shared, load
 from reflector.playbook.versions import merge_versions
 from reflector.playbook_files.edits import take_version
 from reflector.playbook_files.kept_copies import content_digest
+from tests.conftest import Fresh, first_fast
 from tests.exchange.pairs import sound
 from tests.ledger.events import add_bullet, reflected, window
 
@@ -113,3 +115,67 @@ def test_renamed_rule_keeps_text_and_verdicts(clones: tuple[Clone, Clone]) -> No
     two.add("Bravo")
     exchange(clones)
     assert_agreed(clones)
+
+
+@pytest.mark.parametrize("first", [0, 1], ids=["importer first", "owner first"])
+def test_imported_rule_keeps_verdicts_after_pull(clones: tuple[Clone, Clone], first: int) -> None:
+    one, two = clones
+    one.add("Alpha")
+    two.add("Bravo")
+    one.take(two)
+    clones[first].pull_and_push()
+    exchange(clones)
+    assert_agreed(clones)
+
+
+def test_pulled_names_keep_verdicts_of_this_ledger(clones: tuple[Clone, Clone]) -> None:
+    one, two = clones
+    one.add("Alpha")
+    two.add("Bravo")
+    one.take(two)
+    before = one.counts()
+    two.pull_and_push()
+    one.pull_and_push()
+    assert one.counts() == before
+
+
+def test_rules_that_exchange_names_keep_verdicts(clones: tuple[Clone, Clone]) -> None:
+    one, two = clones
+    one.add("Alpha")
+    two.add("Bravo")
+    lines = list(exported(one.ledger))
+    one.take(two)
+    merge_ledger(two.ledger, lambda: lines, rename=True)
+    exchange(clones)
+    assert_agreed(clones)
+
+
+@pytest.mark.parametrize("seed", first_fast(4, range(40)))
+def test_any_names_give_one_playbook(
+    fresh_machines: list[Ledger], tmp_path: Path, seed: int
+) -> None:
+    """Texts, sections and counters agree after any order of additions, verdicts, pulls, imports."""
+    chance = random.Random(seed)
+    repository = Repository(tmp_path)
+    clones = [Clone(ledger, repository) for ledger in fresh_machines]
+    begin(clones, is_copied=chance.random() < 0.5)
+    for number in range(12):
+        clone, other = chance.sample(clones, 2)
+        match chance.choice(["add", "judge", "pull", "take"]):
+            case "add":
+                clone.add(f"Rule {number}")
+            case "judge":
+                clone.judge(chance.choice(clone.ledger.bullets()).name)
+            case "pull":
+                clone.pull_and_push()
+            case "take":
+                clone.take(other)
+    exchange(clones)
+    assert_agreed(clones)
+
+
+@pytest.fixture
+def fresh_machines(machines: list[Ledger], fresh: Fresh) -> Iterator[list[Ledger]]:
+    """The empty ledgers of three machines."""
+    with fresh() as url, Ledger.open(url) as third:
+        yield [*machines, third]
