@@ -330,9 +330,11 @@ class _Merging:
             birth = {"name": renamed["name"], "section": section, "text": REDACTED}
             prepared = prepared._replace(event=replace(event, type=ev.BULLET_ADDED))
             return _with(prepared, {**birth, "helpful": 0, "harmful": 0})
-        return (
-            prepared._replace(facts=renamed) if prepared.facts is None else _with(prepared, renamed)
-        )
+        if prepared.facts is None:
+            return prepared._replace(facts=renamed)
+        if event.type == ev.BULLET_ADDED and event.event_id == _id_by_words(facts):
+            prepared = prepared._replace(event=replace(event, event_id=_id_by_words(renamed)))
+        return _with(prepared, renamed)
 
     def _look_up(self, prepared_lines: list[tuple[CheckedLine, Prepared]]) -> None:
         """Look up at once all events here that may be the events of a page, or their targets."""
@@ -562,6 +564,13 @@ class _Merging:
             if isinstance(keys, str):
                 record = self.sql.run(query, unpack_keys(keys)).fetchone()
                 self.done.overlapping += record is not None
+
+
+def _id_by_words(bullet: Mapping[str, Any]) -> str:
+    """Return the id of the event with which a file adds a bullet. Under another name, it is another
+    event, because a file here may also add a bullet with these words.
+    """
+    return identity(ev.BULLET_ADDED, bullet["name"], bullet["section"], bullet["text"])
 
 
 def _with(prepared: Prepared, facts: Mapping[str, Any]) -> Prepared:
