@@ -19,13 +19,13 @@ CREATE TABLE playbook (
 --   event_id: the same on every machine that has the event
 --   type: such as bullet.tagged; docs/events.md lists them
 --   schema_version: of the event's data
---   occurred_at: when it happened, ISO 8601 in UTC
---   recorded_at: when it was appended, later than the event before
---   actor: who caused it: human, agent, a judge
+--   occurred_at: time of the event, ISO 8601 in UTC
+--   recorded_at: time of the append, later than for the event before
+--   actor: who caused the event: human, agent, a judge
 --   session_id: the agent's session
 --   reflection_id: the reflection that the event belongs to
 --   target_id: the event that this event is about
---   data: JSON; null if it was redacted
+--   data: JSON; null if the data was redacted
 --   data_hash: SHA-256 of `data`, kept when `data` is redacted
 --   meta: JSON: tokens, cost, transaction
 --   chain: hash of this event and of all before it

@@ -410,8 +410,8 @@ def _within(users: Config, projects: Config, path: Path, home: Path) -> Config:
         projects_limit = getattr(projects, key)
         if users_limit and not 0 < projects_limit <= users_limit:
             raise ConfigError(
-                f"{path}: {key} is {projects_limit}, but a project can only lower your own limit "
-                f"of {users_limit}; raise your limit in {home}"
+                f"{path}: {key} is {projects_limit or 'without a limit'}, but a project cannot "
+                f"exceed your own limit of {users_limit}; raise your limit in {home}"
             )
     for key, power in _POWERS.items():
         if getattr(projects, key) == power != getattr(users, key):

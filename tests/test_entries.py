@@ -305,7 +305,7 @@ def test_verify_names_events_that_an_older_ledger_lacks(
     agent.call("add", "mis", "On tuesday.")
     assert "pat-003" not in {one["name"] for one in agent.json("list")}
     (aside,) = agent.own.glob("events-*.ndjson")
-    assert "lacks events that you had here before" in agent.call("verify", code=1).out
+    assert "lacks events of an earlier ledger" in agent.call("verify", code=1).out
     for question in ("doctor", "status"):
         assert f"reflector import --rename {aside}" in agent.call(question, code=1).out
     assert (

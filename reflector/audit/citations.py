@@ -159,7 +159,7 @@ def due(
                 "explain the difference"
             )
         elif is_unused and row.helpful <= row.harmful:
-            reason = f"shown in {usage.told} sessions, cited in none"
+            reason = f"shown in {usage.told} sessions, but never cited"
         if reason and row.name not in excused:
             bullets_due.append(
                 Due(row.name, reason, usage.told, usage.cited, row.helpful, row.harmful, row.text)

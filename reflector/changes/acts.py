@@ -32,7 +32,7 @@ _FINAL = {
 _UNDOING = frozenset({*CHANGING, ev.EVIDENCE_RETRACTED, ev.POLICY_ADOPTED})
 _READ = frozenset({*_UNDOING, *_IMPORTS, *_FINAL})
 _NOTHING = (
-    "you do not have a change left to undo here; `reflector log` lists all changes of rules, and "
+    "you do not have a change left to undo; `reflector log` lists all changes of rules, and "
     "`reflector log --memory` lists all changes of files"
 )
 _NO_HOME = (

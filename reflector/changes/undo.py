@@ -286,8 +286,8 @@ def _no_change_left(ledger: Ledger, events: Sequence[Event]) -> str:
         return f"nothing to undo at {span}; see `reflector log`"
     again = f"{places[0]}..{places[-1]}" if len(places) > 1 else f"{places[0]}"
     return (
-        f"nothing to undo at {span}, because this change was already undone. To make the change "
-        f"again: `reflector undo {again}`"
+        f"the change at {span} was already undone. To make this change again: "
+        f"`reflector undo {again}`"
     )
 
 
@@ -469,13 +469,13 @@ def _obstacle(ledger: Ledger, name: str, last: int) -> str:
     later = [event for event in events if name in names_in(event.type, event.facts)]
     if not later:
         return (
-            f"{name} now differs from the result of that change, so nothing was undone; see "
+            f"{name} now differs from the result of the change to undo, so nothing was undone; see "
             f"`reflector show {name}`"
         )
     event = later[-1]
     summary = EVENT_TYPES[event.type].summary(event.facts)[:_MAX_SUMMARY_CHARACTERS]
     return (
-        f"{name} was changed later, at position {event.position} ({event.type}: {summary}), so "
+        f"{name} has a newer change, at position {event.position} ({event.type}: {summary}), so "
         "nothing was undone; "
-        f"first undo that change with `reflector undo {event.position}`"
+        f"first undo the newer change with `reflector undo {event.position}`"
     )

@@ -116,7 +116,7 @@ def _count_tag(entries: Mapping[str, dict[str, Any]], index: int, tag: Any) -> s
         return None
     if verdict not in ("helpful", "harmful"):
         called = f"{shown} has the tag {reprlib.repr(verdict)}"
-        return f"tag {index}: {called}, not helpful, harmful or neutral; the tag was not counted"
+        return f"tag {index}: {called}, which is not a verdict; the tag was not counted"
     count = entry.get(verdict, 0)
     if type(count) is not int:
         wrong = f"{verdict} must be a number, not {reprlib.repr(count)}"

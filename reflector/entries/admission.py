@@ -320,7 +320,7 @@ def _restore(place: Place, entry: Entry, displaced: Path | None = None) -> bool:
         events = f"{end.position:,} events were restored"
         where = own_folder(entry.root)
         before = state.replace("is ", "was ")
-        ledgers.tell(f"{place.file} {before}; its {events} from the copy in {where}")
+        ledgers.tell(f"{place.file} {before}; the ledger's {events} from the copy in {where}")
     return is_back
 
 

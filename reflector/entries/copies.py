@@ -245,8 +245,8 @@ def _missing_events(export: Path, position: int) -> Finding:
     return Finding(
         "head",
         None,
-        f"the ledger lacks events that you had here before, up to position {position}",
-        (f"to restore these events, run `reflector import --rename {quote(str(export))}`"),
+        f"the ledger lacks events of an earlier ledger of this project, up to position {position}",
+        (f"to restore the missing events, run `reflector import --rename {quote(str(export))}`"),
     )
 
 

@@ -46,7 +46,7 @@ DROPPED = {
 UNCOUNTED = {
     **DROPPED,
     "double": "an equal verdict counts instead",
-    "recounted": "the counters were set later",
+    "recounted": "the counters were set after this verdict",
     "retired_bullet": "the rule had already been removed",
     "unknown_bullet": "the playbook did not have this rule",
 }
@@ -253,7 +253,7 @@ TYPES = (
     ),
     EventType(
         name=ev.RULES_MOVED,
-        meaning="Rules were moved from your file into the playbook, or back.",
+        meaning="Rules were moved from your file into the playbook, or back into the file.",
         since=10,
         fields={
             "file": f.needed(f.WORD),

@@ -36,7 +36,7 @@ TYPES = (
     ),
     EventType(
         name=ev.LEDGER_MERGED,
-        meaning="Events of another ledger were merged into this one.",
+        meaning="Events of another ledger were merged into this ledger.",
         since=2,
         fields={
             "playbook": f.needed(f.TEXT),
@@ -61,7 +61,7 @@ TYPES = (
     EventType(
         name=ev.LEDGER_MOVED,
         meaning=(
-            "The playbook moved to another ledger. Its history continues there, with a "
+            "The playbook moved to another ledger, which continues the history with a "
             "`ledger.arrived`."
         ),
         since=7,
@@ -81,6 +81,6 @@ TYPES = (
         summary=as_line("at {at}"),
         merge=Merge.LOCAL,
         no_retraction="the playbook continued in this ledger",
-        target=Target("the `ledger.moved` before it", required=True),
+        target=Target("the `ledger.moved` before this event", required=True),
     ),
 )

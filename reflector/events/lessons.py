@@ -86,7 +86,7 @@ TYPES = (
         name=ev.TRAJECTORY_RECORDED,
         meaning=(
             "The agent worked once on a task with a known answer. The event contains the question, "
-            "the agent's answer and the rules that it used."
+            "the agent's answer and the rules that the agent used."
         ),
         fields={
             "query": _NEEDED_EVIDENCE,
@@ -180,7 +180,7 @@ TYPES = (
         effect=Tells("a rule that was not shown is not evaluated"),
         summary=_told,
         no_retraction="the text was already shown",
-        target=Target("the recorded part of the session, if it began with these texts"),
+        target=Target("the recorded part of the session that began with the lessons and rules"),
     ),
     _type(
         name=ev.GATE_DECIDED,

@@ -124,7 +124,7 @@ def _entry_of(completed: Any, tag: Any) -> Any:
 TYPES = (
     EventType(
         name=ev.SESSION_RECORDED,
-        meaning="A new part of a transcript was recorded, with the rules that it cites.",
+        meaning="A new part of a transcript was recorded, with the rules that this part cites.",
         fields={
             "agent_id": f.needed(f.TEXT_OR_NULL),
             "trigger": f.needed(f.TEXT),
@@ -217,8 +217,8 @@ TYPES = (
     EventType(
         name=ev.EVIDENCE_RETRACTED,
         meaning=(
-            "A part of a session, a reflection or a verdict no longer counts. If the target is a "
-            "retraction, the evidence counts again."
+            "A part of a session, a reflection or a verdict no longer counts, or counts again if "
+            "the target is itself a retraction."
         ),
         fields={"reason": f.needed(f.PROSE)},
         effect=Retracts(),

@@ -127,7 +127,8 @@ def restore_ledger(
             if lost:
                 raise LedgerError(
                     f"{backup_file} lacks events that the ledger {present} {lost}; to restore the "
-                    "backup anyway, add --force. The old ledger then stays next to the new one"
+                    "backup anyway, add --force. The old ledger then stays next to the restored "
+                    "ledger"
                 )
             replaced = _keep(present, readable=readable)
             if readable:

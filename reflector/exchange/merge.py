@@ -78,13 +78,13 @@ def _collision_error(collisions: list[Collision]) -> LedgerError:
     count = len(collisions)
     means = "1 name means different rules" if count == 1 else f"{count} names mean different rules"
     lines = [
-        f"{means} here and in the file, so nothing was merged. To merge anyway, add --rename, "
-        "which gives new names to these rules of the file:"
+        f"{means} in this ledger and in the file, so nothing was merged. To merge anyway, add "
+        "--rename, which gives new names to these rules of the file:"
     ]
     for collision in collisions[:_MAX_SHOWN]:
         our_text = collision.our_text[:_MAX_SHOWN_CHARACTERS]
         their_text = collision.their_text[:_MAX_SHOWN_CHARACTERS]
-        lines.append(f"{collision.name}: here {our_text!r}, in the file {their_text!r}")
+        lines.append(f"{collision.name}: in this ledger {our_text!r}, in the file {their_text!r}")
     if count > _MAX_SHOWN:
         lines.append(f"… and {count - _MAX_SHOWN} more")
     return LedgerError("\n  ".join(lines))

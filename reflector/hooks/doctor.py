@@ -188,13 +188,13 @@ def _place(project: Project) -> Check:
     )
     if apart := [path for path in linked if Path(path, ".claude/reflector/ledger.db").exists()]:
         text = (
-            f"{project.root}; sessions in its linked worktrees count here. But reflector does not "
+            f"{project.root}; sessions in its linked worktrees count, too. But reflector does not "
             f"use the ledgers that are in these worktrees: {', '.join(apart)}"
         )
         return Check(
             "project",
             text,
-            "merge each of these ledgers, then remove it. To see how: reflector help stray ledger",
+            "merge each ledger, then remove that ledger. To see how: reflector help stray ledger",
         )
     return Check("project", str(project.root))
 
@@ -428,8 +428,8 @@ def _beside(project: Project) -> Iterator[Check]:
     mend = ""
     if hidden:
         text += (
-            f". Sessions here are not shown {', '.join(hidden)}, because this project's playbook "
-            "has rules with these names"
+            f". Sessions in this project are not shown {', '.join(hidden)}, because the project's "
+            "playbook has rules with the same names"
         )
         mend = (
             f"rename the project's rules in {project.playbook_json}: numbers from {USER_FIRST} "
@@ -475,8 +475,8 @@ def _settings(project: Project) -> Iterator[Check]:
         is_projects = file == str(project_config(project.root))
         yield Check(
             "settings",
-            f"reflector does not record sessions here and shows them no rules, because {file} "
-            "turns reflector off",
+            f"reflector does not record sessions of this project and shows no rules, because "
+            f"{file} turns reflector off",
             "reflector on" if is_projects else f"change `enabled` or `off` in {file}",
         )
     if project.config.layer(IGNORED) != "default":

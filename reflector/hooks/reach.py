@@ -147,7 +147,7 @@ def _checks_of(caller: Caller, root: Path) -> Iterator[Check]:
         yield Check("hooks", f"{path}: {', '.join(events)}")
     if agent.name == "codex" and not _is_trusted(path, agent.folder()):
         text = f"{path}: {agent.title} has not recorded that you trust these hooks"
-        yield Check("hooks", text, "start codex in a terminal here, and trust the hooks")
+        yield Check("hooks", text, "start codex in this project, and trust the hooks")
     for command in dict.fromkeys(handler.command for handler in handlers):
         if (lost_program := missing_program(command)) is not None:
             yield Check(
@@ -207,7 +207,9 @@ def _fired(project: Project, agents: list[Agent]) -> Iterator[Check]:
             yield Check(name, f"{at:%Y-%m-%d %H:%M %Z}")
         except OSError:
             if event in _AT_EVERY_SESSION:
-                way_out = f"{begin}start a session of your agent here, and end the session"
+                way_out = (
+                    f"{begin}start a session of your agent in this project, and end the session"
+                )
                 yield Check(name, never, way_out)
             else:
                 yield Check(name, never)

@@ -143,7 +143,7 @@ class AgentClient:
                         consent.keep_state(client.name, state)
         except OSError as error:
             raise _uncounted_failure(
-                f"reflector cannot start a judge here: {files.error_words(error)}", "access"
+                f"reflector cannot start {client.title}: {files.error_words(error)}", "access"
             ) from None
         except (ValueError, TypeError, AttributeError, RecursionError) as error:
             raise _uncounted_failure(

@@ -180,7 +180,7 @@ def _entries_of(answer: Mapping[str, Any], problems: list[str]) -> list[object]:
         return []
     if len(entries) > MAX_TAGS:
         problems.append(
-            f"the answer has more than {MAX_TAGS:,} tags; reflector did not read the others"
+            f"the answer has more than {MAX_TAGS:,} tags; reflector did not read the other tags"
         )
     return entries[:MAX_TAGS]
 
@@ -246,9 +246,10 @@ def _find(text: str, keys: Sequence[str]) -> Extraction:
     if first is None:
         missing = "a complete JSON object" if "{" in text else "JSON"
         return Extraction({}, "none", (f"the answer does not contain {missing}",))
-    present = ", ".join(brief(key) for key in list(first.value or {})[:5]) or "no keys"
-    lacks = f"neither {' nor '.join(keys)}" if len(keys) > 1 else f"no {keys[0]}"
-    return Extraction({}, first.strategy, (f"the object has {lacks} but {present}",))
+    present = ", ".join(brief(key) for key in list(first.value or {})[:5])
+    shown = f"the keys {present}" if present else "no keys"
+    fault = f"the object has {shown}; an answer must have {' or '.join(keys)}"
+    return Extraction({}, first.strategy, (fault,))
 
 
 class _Word(NamedTuple):
@@ -278,7 +279,7 @@ def _parse_tag(index: int, entry: object) -> tuple[ParsedTag, list[str]]:
         sure=_one_of(SURE, entry.get("sure")),
     )
     problems = [f"{name.fault}: {brief(entry.get('name'))}"] if name.fault else []
-    about = name.text or "it"
+    about = name.text or "the entry"
     return parsed, problems + [f"{about}{problem}" for problem in _tag_problems(entry, tag)]
 
 
@@ -304,7 +305,7 @@ def _tag_problems(entry: Mapping[str, Any], tag: _Word) -> Iterator[str]:
     if tag.fault:
         yield f": {tag.fault}: {brief(entry.get('tag'))}"
     elif tag.text == "unknown":
-        yield f" has the tag {brief(entry['tag'])}, not helpful, harmful or neutral"
+        yield f" has the tag {brief(entry['tag'])}; a tag must be helpful, harmful or neutral"
     for key, part in _PARTS.items():
         value = entry.get(key)
         if value is not None and type(value) is not part.kind:

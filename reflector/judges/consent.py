@@ -316,7 +316,9 @@ def rest_words(name: str) -> str:
     until = client_state(name).until
     at = time.strftime("%Y-%m-%d %H:%M", time.localtime(until))
     return (
-        f"(usage limit reached; reflector asks it again after {at})" if until > time.time() else ""
+        f"(usage limit reached; reflector asks this agent again after {at})"
+        if until > time.time()
+        else ""
     )
 
 

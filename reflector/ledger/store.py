@@ -472,8 +472,9 @@ def _playbook(engine: Engine, name: str) -> _Known:
         if sql.execute(OWNERLESS.format(table="event")).fetchone() is not None:
             # The new playbook could get the number of the missing one, and thus its events.
             raise LedgerCorrupt(
-                f"{engine.url.shown} contains events, but lacks the record of their playbook "
-                f"{name!r}, so nothing was created; run `reflector verify`, and restore a backup"
+                f"{engine.url.shown} contains events whose playbook is missing in the table "
+                f"`playbook`, so the playbook {name!r} was not created; run `reflector verify`, "
+                "and restore a backup"
             )
         # The database gives the number. On a server, a second process waits for the first only if
         # both create the same name.

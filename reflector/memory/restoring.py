@@ -208,7 +208,7 @@ def _without(change: Change, content: bytes | None) -> bytes | None:
             return version.bytes
     if content is None:
         raise UndoRefused(
-            f"{name} does not exist, so `undo` cannot take back the lines of change {change.place}"
+            f"{name} does not exist, so `undo` cannot reverse the lines of change {change.place}"
         )
     if not change.before or not change.after:
         verb = "created" if change.after else "removed"
@@ -248,7 +248,7 @@ def _without_lines(change: Change, content: bytes) -> bytes | None:
 def _unknown(change: Change) -> UndoRefused:
     return UndoRefused(
         f"reflector does not have the text of {change.shown} before change {change.place}, nor "
-        "the exact lines of this change, so `undo` cannot restore it; change the file by hand"
+        "the exact lines of this change, so `undo` cannot restore the text; change the file by hand"
     )
 
 
@@ -259,8 +259,8 @@ def _part(version: Restored) -> str:
         lead = f"`undo` can restore {name} to the version before change {version.places[0]}:"
     else:
         lead = (
-            f"{name} has other changes, too. `undo` can take back only the lines of these changes: "
-            f"{', '.join(version.places)}"
+            f"`undo` can reverse only change {' and change '.join(version.places)} in {name}; the "
+            "file's other changes stay:"
         )
     shown = version.difference
     more = [f"  and {len(shown) - _MOST_LINES} more lines"] if len(shown) > _MOST_LINES else []

@@ -385,8 +385,8 @@ class Parser:
             )
         if isinstance(name, str) and is_name(name) and is_below(name, self.first):
             self.notes.append(
-                f"{where}: rule names here start at number {self.first}, so this rule gets a new "
-                "name"
+                f"{where}: the numbers in this playbook's rule names start at {self.first}, so "
+                "this rule gets a new name"
             )
             name = None
         if len(self.problems) == before:

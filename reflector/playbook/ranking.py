@@ -68,7 +68,7 @@ class Standing(NamedTuple):
         """Return the reason why a bullet is demoted, in words; None if it is not."""
         if not self.demotions(bullet.name):
             return None
-        how = "since it last helped" if bullet.helpful else "and never helped"
+        how = "since the rule last helped" if bullet.helpful else "and never helped"
         return f"shown {self.idle[bullet.name]} times {how}"
 
 

@@ -49,7 +49,9 @@ _BEGIN = lazy_pattern(
     rb"(?P<newline>\r?\n)"
 )
 _END = b"<!-- reflector:end -->"
-_SAYS = "The next lines are the playbook, kept by reflector. Edit them here or there."
+_SAYS = (
+    "The next lines are the playbook of reflector. Edit the rules in this file or with reflector."
+)
 _INTRO = "## Playbook\n\nWhen you use one of these bullets, cite it by its name in brackets."
 
 

@@ -134,8 +134,8 @@ def published(project: Path, spec: str, limit: int) -> bytes:
     except GitUnavailable as error:
         raise NoAnchor(f"{_NEITHER}, and git cannot look it up: {error}") from error
     raise NoAnchor(
-        f"{_NEITHER}, and git does not find such a file here. Name a file as REV:PATH; `git "
-        "ls-tree -r --name-only REV` lists the paths. Or name a branch, tag or commit that "
+        f"{_NEITHER}, and git does not find such a file in this project. Name a file as REV:PATH; "
+        "`git ls-tree -r --name-only REV` lists the paths. Or name a branch, tag or commit that "
         f"contains one of {', '.join(USUAL_PATHS)}"
     )
 

@@ -266,7 +266,9 @@ class Gate:
         except OSError as error:
             unknown = _UNKNOWN_BUDGET.format(self.spending.path, error.strerror)
             return unknown if limit is not None else None
-        too_many = f"a request may need {tokens:,} tokens, {missing:,} more than are left"
+        too_many = (
+            f"a request may need {tokens:,} tokens, {missing:,} more than the monthly budget allows"
+        )
         return too_many if missing else None
 
     def _too_dear(self, ledger: Ledger) -> str | None:

@@ -90,7 +90,7 @@ _STOP = {**_STOP_OF_ALL, "sessions": "of-this-ledger"}
 #: The remedy for a trial that was manipulated.
 _ANOTHER = "do not rely on this trial; start another trial"
 #: The words for a trial that is open elsewhere.
-ELSEWHERE = "runs in another ledger, and withholds nothing here"
+ELSEWHERE = "runs in another ledger, and withholds nothing in this project"
 
 #: The arms, each with its mark in the digest of the sessions.
 ArmName = Literal["told", "without", "placebo"]
@@ -726,8 +726,8 @@ def _faults_of(ledger: Reader, trial: Trial) -> Iterator[Finding]:
         yield Finding(
             "trial",
             closed.position,
-            f"{stray} sessions got the placebo although the draw gave them another text, so "
-            "someone exchanged the texts of this trial",
+            f"{stray} sessions got the placebo, although the trial chose another text for these "
+            "sessions, so someone replaced texts of this trial",
             _ANOTHER,
         )
     # a later version may decide otherwise
@@ -738,7 +738,7 @@ def _faults_of(ledger: Reader, trial: Trial) -> Iterator[Finding]:
     if is_ours and (not is_timely or result != result_of(trial_status(ledger, trial))):
         message = (
             "the recorded result of the trial differs from the result that reflector computes from "
-            "its sessions"
+            "the trial's sessions"
         )
         remedy = "to see the true result, run `reflector trial status`"
         yield Finding("trial", closed.position, message, remedy)

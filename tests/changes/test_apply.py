@@ -216,7 +216,7 @@ def test_merges_made_again_together_keep_their_counts(ledger: Ledger) -> None:
 def test_nothing_is_left_to_undo_after_all_undos(ledger: Ledger) -> None:
     ledger.append([added("pat-001", "One.")], tx=ledger.draw())
     undo(ledger)
-    with pytest.raises(BulletRefused, match="you do not have a change left to undo here"):
+    with pytest.raises(BulletRefused, match="you do not have a change left to undo"):
         newest(ledger)
 
 

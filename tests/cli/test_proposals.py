@@ -149,7 +149,7 @@ def test_unused_rule_is_due_and_demoted(agent: Agent) -> None:
         Session(f"s-{number}").starts(printed).cites("pat-002", None) for number in range(20)
     ]
     agent.call("ingest", *(one.write(agent.home / f"{one.id}.jsonl") for one in sessions))
-    assert "demoted: shown 20 times since it last helped" in agent.call("show", "pat-001").out
+    assert "demoted: shown 20 times since the rule last helped" in agent.call("show", "pat-001").out
     (one,) = [one for one in agent.json("list") if one["name"] == "mis-001"]
     assert (one["told_sessions"], one["demoted"]) == (20, "shown 20 times and never helped")
     assert due(agent) == ["mis-001"]

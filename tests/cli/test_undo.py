@@ -101,7 +101,7 @@ def test_undo_of_an_undo_brings_the_act_back(agent: Agent) -> None:
 def test_adoption_that_nobody_typed_is_passed_over(agent: Agent) -> None:
     before = live(agent)
     said = agent.call("undo", code=1)
-    assert "you do not have a change left to undo here" in said.err
+    assert "you do not have a change left to undo" in said.err
     assert live(agent) == before
 
 
@@ -142,7 +142,7 @@ def test_another_homes_act_is_passed_over(agent: Agent, tmp_path: Path) -> None:
     colleague.call("ledger", "take", "--yes")
     colleague.call("add", "pat", "Added by somebody else.")
     said = agent.call("undo", code=1)
-    assert "you do not have a change left to undo here" in said.err
+    assert "you do not have a change left to undo" in said.err
 
 
 def test_removing_several_bullets_needs_consent(agent: Agent, tmp_path: Path) -> None:

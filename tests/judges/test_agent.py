@@ -183,7 +183,7 @@ def test_two_limits_in_a_row_pause_all_questions(played: Played) -> None:
     assert "reflector asks Claude Code again after 20" in str(played.fails())
     assert not (played.folder / "asked.json").exists()
     assert (
-        "usage limit reached; reflector asks it again after"
+        "usage limit reached; reflector asks this agent again after"
         in described(Config(backend="agent"), Path())[0]
     )
     consent.keep_state("claude", replace(consent.client_state("claude"), until=time.time() - 1))

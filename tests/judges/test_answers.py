@@ -185,7 +185,7 @@ UNUSABLE: list[tuple[str, list[ParsedTag], str]] = [
     (
         '[{"name": "pat-001", "tag": "Helpful"}]',
         [ParsedTag(0, "pat-001", "unknown")],
-        "tag 0: pat-001 has the tag 'Helpful', not helpful, harmful or neutral",
+        "tag 0: pat-001 has the tag 'Helpful'; a tag must be helpful, harmful or neutral",
     ),
     (
         '[{"name": "pat-001", "tag": "neutral", "rationale": {"a": 1}}]',
@@ -215,7 +215,7 @@ def test_useless_and_repeated_entries_cost_no_other() -> None:
     parsed = parse_answer(f'{{"bullet_tags": [{", ".join([TAG_1] * 10_001)}]}}')
     assert len(parsed.tags) == 10_000
     assert parsed.problems == (
-        "the answer has more than 10,000 tags; reflector did not read the others",
+        "the answer has more than 10,000 tags; reflector did not read the other tags",
     )
     assert len(parse_answer(f'{{"bullet_tags": [{", ".join(["0"] * 10_000)}]}}').problems) == 51
     parsed = parse_answer(f'{{"bullet_tags": ["x", {TAG_1}, null, {TAG_1}]}}')
@@ -234,8 +234,11 @@ def said(**parts: object) -> str:
 NO_ANSWERS = {
     "": "the answer does not contain JSON",
     "I cannot say.": "the answer does not contain JSON",
-    f"[{TAG_1}]": "the object has neither analysis nor bullet_tags but 'name', 'tag', 'rationale'",
-    "{}": "the object has neither analysis nor bullet_tags but no keys",
+    f"[{TAG_1}]": (
+        "the object has the keys 'name', 'tag', 'rationale'; an answer must have analysis or "
+        "bullet_tags"
+    ),
+    "{}": "the object has no keys; an answer must have analysis or bullet_tags",
     "null": "the answer does not contain JSON",
     '{"analysis": "only"}': "bullet_tags is missing",
     '{"bullet_tags": null}': "bullet_tags must be a list, not None",
@@ -246,7 +249,9 @@ NO_ANSWERS = {
     '{"bullet_tags": ["pat-001"]}': "tag 0: the entry is not an object: 'pat-001'",
     f'{{"bullet_tags": [{TAG_2}]}}': "tag 0: the question was not about mis-002",
     f'{{"bullet_tags": [{TAG_1}, {TAG_2}]}}': "tag 1: the question was not about mis-002",
-    said(tag="good"): "tag 0: pat-001 has the tag 'good', not helpful, harmful or neutral",
+    said(
+        tag="good"
+    ): "tag 0: pat-001 has the tag 'good'; a tag must be helpful, harmful or neutral",
     said(relevant="no"): "tag 0: pat-001: relevant must be true or false, not 'no'",
     said(turn="3"): "tag 0: pat-001: turn must be a whole number, not '3'",
     said(quote=["x"]): "tag 0: pat-001: quote must be text, not ['x']",

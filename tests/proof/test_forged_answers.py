@@ -189,7 +189,7 @@ _EXTRA = (
         (
             "DELETE FROM playbook WHERE name = 'default'",
             ["blame pat-001", "undo --dry-run", "list", "stats", "log"],
-            "so nothing was created",
+            "was not created",
         ),
     ],
 )

@@ -415,7 +415,7 @@ def test_reservations_of_threads_add_up(ledger: Ledger, tmp_path: Path) -> None:
     with ThreadPoolExecutor(2) as threads:
         others = [threads.submit(ask) for _ in range(2)]
         assert [other.result() for other in others] == ["", ""]
-    with pytest.raises(BackendError, match="5,000 more than are left"):
+    with pytest.raises(BackendError, match="5,000 more than the monthly budget allows"):
         shared.reserve(ledger, 10_000)
     assert shared.spending.total("another", 0) == 20_000
 

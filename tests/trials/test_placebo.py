@@ -185,7 +185,10 @@ def test_a_placebo_in_another_arm_is_found(agent: Agent, settle: Callable[[], No
     ended(agent, drawn["told"][0])
     settle()
     agent.call("trial", "stop")
-    assert "although the draw gave them another text" in agent.call("verify", code=1).out
+    assert (
+        "although the trial chose another text for these sessions"
+        in agent.call("verify", code=1).out
+    )
 
 
 def test_a_trial_without_a_placebo_records_none(agent: Agent) -> None:

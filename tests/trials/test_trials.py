@@ -245,8 +245,11 @@ def test_imported_trial_withholds_nothing(agent: Agent, tmp_path: Path, way: str
     assert not withholds(other, arms)
     assert withholds(agent, arms)
     assert other.json("trial", "status")["state"] == "elsewhere"
-    assert "in another ledger, and withholds nothing here" in other.call("trial", "status").out
-    assert "in another ledger, and withholds nothing here" in other.call("status").out
+    assert (
+        "in another ledger, and withholds nothing in this project"
+        in other.call("trial", "status").out
+    )
+    assert "in another ledger, and withholds nothing in this project" in other.call("status").out
     assert "a trial runs" not in other.call("doctor", code=None).out
     assert id[:8] in other.call("trial", "stop", code=2).err
     assert other.call("verify").out == ""
