@@ -411,7 +411,8 @@ def _within(users: Config, projects: Config, path: Path, home: Path) -> Config:
         if users_limit and not 0 < projects_limit <= users_limit:
             raise ConfigError(
                 f"{path}: {key} is {projects_limit or 'without a limit'}, but a project cannot "
-                f"exceed your own limit of {users_limit}; raise your limit in {home}"
+                f"exceed your own limit of {users_limit}; lower the value, or raise your limit in "
+                f"{home}"
             )
     for key, power in _POWERS.items():
         if getattr(projects, key) == power != getattr(users, key):

@@ -111,13 +111,13 @@ def target_named(ledger: Ledger, text: str) -> Target:
             return Target("event", events[0].event_id, events)
         if len(text) < _ID_CHARACTERS:
             raise UnknownReference(
-                f"{text} is not a position of this ledger, which ends at position "
+                f"{text} is not a position in this ledger, which ends at position "
                 f"{ledger.head().position}; see `reflector log`"
             )
     candidates = _candidates(ledger, text)
     if not candidates:
         raise UnknownReference(
-            f"{text[:80]!r} is not a session, reflection, event or position of this ledger; see "
+            f"{text[:80]!r} is not a session, reflection, event or position in this ledger; see "
             f"`reflector log`"
         )
     if len(candidates) > 1:

@@ -244,7 +244,7 @@ def undoing(ledger: Ledger, events: Sequence[Event]) -> Undoing:
     Raises: NothingToUndo, or BulletRefused if a later change conflicts.
     """
     if not events:
-        raise NothingToUndo("these events did not change a rule, so there is nothing to undo")
+        raise NothingToUndo("no event changed a rule, so there is nothing to undo")
     events = _with_same_append(ledger, events)
     first = events[0].position
     last = events[-1].position

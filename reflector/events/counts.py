@@ -33,8 +33,8 @@ TYPES = (
     EventType(
         name=ev.RULE_COUNTED,
         meaning=(
-            "Counts for the rules in a part of a session: the agent ran or wrote a rule's words, "
-            "you repeated a rule, or a rule came up."
+            "Rules were counted in a part of a session: the agent ran or wrote a rule's words, "
+            "you repeated a rule, or it came up."
         ),
         since=10,
         fields={

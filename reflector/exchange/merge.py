@@ -79,7 +79,7 @@ def _collision_error(collisions: list[Collision]) -> LedgerError:
     means = "1 name means different rules" if count == 1 else f"{count} names mean different rules"
     lines = [
         f"{means} in this ledger and in the file, so nothing was merged. To merge anyway, add "
-        "--rename, which gives new names to these rules of the file:"
+        "--rename, which gives new names to these rules from the file:"
     ]
     for collision in collisions[:_MAX_SHOWN]:
         our_text = collision.our_text[:_MAX_SHOWN_CHARACTERS]
@@ -475,7 +475,7 @@ class _Merging:
         if is_out:
             self.done.otherwise += 1
             if self.done.otherwise <= _MAX_SHOWN:
-                place = f"{line.stored.type} at position {line.stored.position} of the file"
+                place = f"{line.stored.type} at position {line.stored.position} in the file"
                 self.done.differing.append(place)
             return None
         if is_taken:

@@ -157,7 +157,7 @@ def _files(project: Project) -> Iterator[Check]:
         path for path in (state, project.ledger_file, project.spool_dir) if _is_open_to_others(path)
     ]:
         names = shlex.join(map(str, open_))
-        fix = "makes these paths, and everything in them, private to you"
+        fix = "makes the paths and their contents private to you"
         what = f"other users of this machine can read {names}"
         yield Check(
             "permissions", what, f"chmod -R go= {names}", fix, partial(_close_to_others, open_)
@@ -266,7 +266,7 @@ def _git(project: Project) -> Iterator[Check]:
 
 def _ledger(project: Project) -> Iterator[Check]:
     if not project.has_ledger():
-        yield Check("ledger", "none yet; `reflector add` creates one")
+        yield Check("ledger", "no ledger yet; `reflector add` creates a ledger")
         return
     try:
         with project.open_ledger() as ledger:

@@ -359,7 +359,7 @@ def _codex_said(printed: _Printed, _: Ours) -> Said:
     usage = usage_in(done.get("usage"), *names, cached_in_input=True)
     error = ""
     if not done:
-        error = next(filter(None, reversed(errors)), "the agent did not complete the turn")
+        error = next(filter(None, reversed(errors)), "the agent did not finish the turn")
     return Said(said[-1] if said else "", error, usage=usage)
 
 

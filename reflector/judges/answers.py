@@ -241,7 +241,7 @@ def _find(text: str, keys: Sequence[str]) -> Extraction:
         return Extraction(
             saved,
             "repaired",
-            ("the JSON is cut off or damaged; reflector read only the complete entries",),
+            ("the JSON is cut off or damaged; reflector read only the undamaged entries",),
         )
     if first is None:
         missing = "a complete JSON object" if "{" in text else "JSON"

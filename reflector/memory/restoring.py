@@ -214,7 +214,7 @@ def _without(change: Change, content: bytes | None) -> bytes | None:
         verb = "created" if change.after else "removed"
         raise UndoRefused(
             f"{name} was edited after change {change.place} {verb} the file, so `undo` would lose "
-            "later lines; change the file by hand"
+            "that edit; change the file by hand"
         )
     rest = _without_lines(change, content)
     is_exact = change.before == UNSEEN or versions.is_version(change.before, rest)
@@ -289,7 +289,7 @@ def _watched(store: Store, file: str) -> Watched:
     watched = store.watched(file)
     if watched is None:
         raise UndoRefused(
-            f"`undo` cannot change {file}, because agents do not load or write this file here"
+            f"`undo` cannot change {file}, because agents do not load or write this file"
         )
     return watched
 

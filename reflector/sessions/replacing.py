@@ -143,7 +143,7 @@ def offer(project: Project) -> Offer:
         )
         return Offer(words, "Restore this copy?")
     raise LedgerUnavailable(
-        f"{project.root} has neither a ledger nor a copy of one; start a ledger with "
+        f"{project.root} has neither a ledger nor a copy of a ledger; start a ledger with "
         "`reflector add`"
     )
 

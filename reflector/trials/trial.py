@@ -610,8 +610,8 @@ def stop(ledger: Ledger, root: Path | None = None) -> TrialStatus:
     trial = running(ledger, root)
     if trial is None and (others := elsewhere(ledger, root)):
         raise Mistake(
-            f"no trial runs here; the trial {others[-1].opened.event_id[:8]} was opened in "
-            "another ledger: stop the trial there, then import that ledger again"
+            f"no trial of this ledger is running; the trial {others[-1].opened.event_id[:8]} was "
+            "opened in another ledger: stop the trial in that ledger, then import that ledger again"
         )
     if trial is None:
         raise Mistake(

@@ -213,5 +213,5 @@ def test_number_beyond_the_end_names_no_event() -> None:
         for count in range(2, 8)
         if event.event_id[:count].isdecimal() and int(event.event_id[:count]) > 30
     )
-    with pytest.raises(UnknownReference, match=f"{digits} is not a position of this ledger"):
+    with pytest.raises(UnknownReference, match=f"{digits} is not a position in this ledger"):
         target_named(ledger, digits)

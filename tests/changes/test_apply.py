@@ -166,13 +166,13 @@ def test_changed_or_erased_text_is_not_undone(ledger: Ledger) -> None:
     with pytest.raises(
         BulletRefused,
         match=(
-            rf"changed later, at position {later.position} "
+            rf"has a newer change, at position {later.position} "
             r"\(bullet.revised: .*undo "
         ),
     ):
         undo(ledger, first)
     undo(ledger)
-    again = rf"at position {later.position}, .*again: `reflector undo {later.position + 1}`"
+    again = rf"at position {later.position} was .*again: `reflector undo {later.position + 1}`"
     with pytest.raises(BulletRefused, match=again):
         undo(ledger, later)
     ledger.redact([added("pat-001").event_id], reason="x", actor="human")

@@ -205,7 +205,7 @@ def test_fix_takes_rights_from_others_without_following_links(agent: Agent, tmp_
     (agent.state / "link").symlink_to(outside)
     agent.state.chmod(0o755)
     agent.ledger.chmod(0o644)
-    _mended(agent, "makes these paths, and everything in them, private to you")
+    _mended(agent, "makes the paths and their contents private to you")
     assert [
         path
         for path in agent.state.rglob("*")

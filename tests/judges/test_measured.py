@@ -169,7 +169,7 @@ def test_claude_names_the_model_that_answered(
     [
         (["Reconnecting", "You hit your limit"], "You hit your limit"),
         (["You hit your limit", ""], "You hit your limit"),
-        ([], "the agent did not complete the turn"),
+        ([], "the agent did not finish the turn"),
     ],
 )
 def test_codex_names_the_last_error_with_words(messages: list[str], error: str) -> None:

@@ -43,7 +43,7 @@ def test_other_file_is_not_written(agent: Agent, file: str, before: str) -> None
         (appended,) = ledger.append([_event(file, b"mine\n", before)])
     refused = agent.call("undo", str(appended.position), "--yes", code=1)
     assert path.read_bytes() == b"mine\n"
-    assert "agents do not load or write this file here" in refused.err
+    assert "agents do not load or write this file" in refused.err
 
 
 @pytest.mark.parametrize("file", ["../CLAUDE.md", "a/../CLAUDE.md", "./CLAUDE.md", "a//b.md", ""])

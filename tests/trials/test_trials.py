@@ -500,7 +500,7 @@ def test_chosen_key_and_unfounded_result_are_found(
     ledger.append([NewEvent(ev.TRIAL_OPENED, identity("y"), chosen, "human")])
     assert [one.message.partition(",")[0] for one in trial_findings(ledger)] == [
         "the recorded result of the trial differs from the result that reflector computes from "
-        "its sessions",
+        "the trial's sessions",
         "the trial's key does not match the event before the trial",
     ]
 
