@@ -128,7 +128,7 @@ class Reader:
         to = (events[0].data or {}).get("to")
         return LedgerMoved(
             f"the playbook {self.name!r} moved from {self.engine.url.shown} to {to}, so nothing "
-            f"was appended here. Set `ledger_url` to {to}, with a user and password if needed, "
+            f"was appended. Set `ledger_url` to {to}, with a user and password if needed, "
             "then run the same command again"
         )
 
