@@ -66,7 +66,7 @@ def test_renamed_bullets_keep_what_counts_for_them(one: Ledger, two: Ledger) -> 
     taken(one, two)
     assert counts(one, "pat-007") == (3, 0)
     # Taken back, the bullet is known: it is theirs. Ours collides there, as it must.
-    with pytest.raises(LedgerError, match=r"pat-004: here .*Read"):
+    with pytest.raises(LedgerError, match=r"pat-004: in this ledger .*Read"):
         taken(two, one)
     assert taken(two, one, rename=True).renamed == {"pat-004": "pat-008"}
     assert told(one) == told(two)
@@ -307,8 +307,8 @@ def test_one_fact_in_other_words_is_one_fact(one: Ledger, two: Ledger) -> None:
     merged = taken(one, two)
     assert (merged.added, merged.known, merged.otherwise) == (0, 5, 2)
     assert merged.differing == [
-        "session.recorded at position 2 of the file",
-        "evidence.retracted at position 5 of the file",
+        "session.recorded at position 2 in the file",
+        "evidence.retracted at position 5 in the file",
     ]
     two.append([added("ctx-001")])
     assert taken(one, two).otherwise == 2
@@ -328,7 +328,7 @@ _VERDICTS = {
         (
             [_BASE, added("pat-004", "Run the linter")],
             [_BASE, added("pat-004", "Read the log"), added("pat-005", "New")],
-            r"1 name .*:\n  pat-004: here 'Run the linter', in the file 'Read the log'\Z",
+            r"1 name .*:\n  pat-004: in this ledger 'Run the linter', in the file 'Read the log'\Z",
         ),
         (
             [added("oth-009")],
