@@ -2,7 +2,7 @@
 class ReflectorLedger < Formula
   include Language::Python::Virtualenv
 
-  desc "See which rules of your CLAUDE.md your coding agent breaks, and which ones help"
+  desc "See which rules of your CLAUDE.md your coding agent breaks, and which rules help"
   url "@URL@"
   sha256 "@SHA256@"
   license "MIT"

@@ -30,10 +30,10 @@ def closing(
     steps = [*_sessions(facts, command)]
     if elsewhere := facts.elsewhere:
         number = counted(elsewhere.sessions, "session")
-        reason = f"{number} ran in {elsewhere.folder}, {elsewhere.why}. To count them here"
+        reason = f"{number} ran in {elsewhere.folder}, {elsewhere.why}. To count these sessions"
         steps.append(Step(reason, f"{command('ingest', elsewhere.files)} && {command('check')}"))
     elif not facts.sessions:
-        reason = "Use your agent here, or go to a folder in which you used it. Then run"
+        reason = "Use an agent in this folder, or go to a folder with sessions. Then run"
         steps.append(Step(reason, command("check")))
     elif _is_newer(facts) or (not plan.shares and _is_undated(facts)):
         steps.append(Step("After your next session, run", command("check")))

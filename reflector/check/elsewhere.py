@@ -23,7 +23,7 @@ from reflector.project import project_of
 from reflector.sessions import checks
 from reflector.sessions.found_transcripts import FoundTranscript, every_transcript
 
-_RENAMED = "a folder with the same files that no longer exists"
+_RENAMED = "a missing folder with the same files"
 #: The number of first bytes of a transcript that are searched for paths.
 _MOST_BYTES = 1 << 20
 
@@ -67,11 +67,11 @@ def _like(cwd: Path, root: Path) -> tuple[Path, str] | None:
         if cwd.is_dir():
             clone = project_of(cwd)
             is_clone = clone != root and not _first_commits(root).isdisjoint(_first_commits(clone))
-            return (clone, "a clone of the same repository") if is_clone else None
+            return (clone, "another clone of this repository") if is_clone else None
         gone = [folder for folder in (cwd, *cwd.parents) if not folder.exists()]
         for folder in gone:
             if folder.name == root.name:
-                return folder, "a folder with the same name that no longer exists"
+                return folder, "a missing folder with the same name"
         if gone and cwd.parent == root.parent:
             return cwd, _RENAMED
     return None

@@ -59,7 +59,8 @@ def _head(facts: PageFacts) -> Iterator[str]:
         yield from map(_file_line, facts.files)
     yield _sessions_line(facts)
     if unknown := max((rule.unknown.sessions for rule in facts.rules), default=0):
-        yield f"Up to {unknown:,} of these sessions may be older than a rule. They count too."
+        older = counted(unknown, "session")
+        yield f"The counts include up to {older} that may be older than a rule."
 
 
 def _file_line(file: FileFacts) -> str:
@@ -187,7 +188,7 @@ def _tail(facts: PageFacts, rules_by_part: Mapping[Part, list[RuleFacts]]) -> It
     others = (Part.UNSEEN, Part.NEW, Part.JUDGE)
     shown = [_heading(part, rules) for part in others if (rules := rules_by_part[part])]
     if facts.rules:
-        more = ", and the sessions of a + row" if facts.repeated else ""
+        more = ", and the sessions of a row marked +" if facts.repeated else ""
         shown.append(f"To see every rule{more}: {_ALL}")
     lines: list[str] = []
     for words in shown:

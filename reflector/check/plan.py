@@ -223,9 +223,9 @@ def skipped_words(plan: Plan) -> Iterator[str]:
         yield f"{fault}. Or choose another judge with --judge NAME."
     for judge, barred in plan.barred.items():
         title = judge_title(judge)
-        reason = f"it needs your permission. Run `{CONSENT}`, or choose another judge"
+        reason = f"this judge needs your permission. Run `{CONSENT}`, or choose another judge"
         if judge not in JUDGES:
-            reason = "it cannot judge. Choose another judge"
+            reason = "this agent cannot judge. Choose another judge"
         if judge not in faults:
             sessions = counted(len(barred), f"{title} session")
             yield f"{title} did not judge {sessions}, because {reason} with --judge NAME."

@@ -137,7 +137,7 @@ def _own_row(projects: Sequence[_Found]) -> Iterator[tuple[str, ...]]:
             number = sum(len(found.sessions) for found in projects)
             tokens = sum(advice.files.values())
             name = _home_words(path)
-            yield "All of them", name, f"{len(advice.rules):,}", f"{tokens:,}", f"{number:,}", "-"
+            yield "All projects", name, f"{len(advice.rules):,}", f"{tokens:,}", f"{number:,}", "-"
 
 
 def _repeated_line(projects: Sequence[_Found]) -> Iterator[str]:

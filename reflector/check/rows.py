@@ -183,14 +183,14 @@ def _why_a_judge(rule: RuleFacts) -> str:
     if not rule.counts.sessions:
         return "no session was counted"
     if rule.forbids:
-        return "no command or edit can show that the agent followed it"
+        return "no command or edit can show that the agent followed the rule"
     if rule.lacks_start:
         session = rule.occasion.replace("sessions", "a session", 1)
         return f"the transcript of {session} lacks its start"
     if rule.names_command:
         return "reflector cannot see when the rule applies"
     unseen = "the agent can follow the rule without naming it"
-    return unseen if rule.has_words else "no command or edit shows whether the agent followed it"
+    return unseen if rule.has_words else "no command or edit shows whether the rule was followed"
 
 
 def known_words(rule: RuleFacts, speech: Speech) -> Iterator[str]:
@@ -213,14 +213,14 @@ def known_words(rule: RuleFacts, speech: Speech) -> Iterator[str]:
     elif rule.counts.ran:
         yield _ran_words(rule)
     if is_followed_before(rule):
-        yield "sessions also followed it before the rule existed"
+        yield "sessions also followed the advice before the rule existed"
 
 
 def _ran_words(rule: RuleFacts) -> str:
     """Return how often the agent ran what a rule names, and whether the rule asks for it."""
     share = _share_words("in", (rule.counts.ran, rule.counts.sessions))
     if rule.names_command:
-        return f"the agent ran {rule.ran or 'its command'}, as the rule asks, {share}"
+        return f"the agent ran {rule.ran or 'a command'}, as the rule asks, {share}"
     if rule.ran and not rule.ran.startswith("`"):
         return f"the agent {rule.ran} {share}"
     return f"a command contained {rule.ran or 'it'} {share}, which is not evidence"
@@ -286,7 +286,7 @@ def _harmed(rule: RuleFacts) -> int:
 
 
 def _harmed_words(rule: RuleFacts, _: Speech) -> str:
-    return _share_words("harmed in", _no(rule.judged_since.helped), "in which it came up")
+    return _share_words("harmed in", _no(rule.judged_since.helped), "in which the rule came up")
 
 
 def _no(answers: Mapping[str, bool]) -> tuple[int, int]:

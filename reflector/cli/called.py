@@ -13,7 +13,7 @@ def hook() -> None:
 
     `hook` keeps the event in a file, and starts `drain` in the background to record the event.
     `hook` always exits with 0. For SessionStart and SubagentStart, `hook` prints the playbook. For
-    other events, it prints nothing.
+    other events, `hook` prints nothing.
     """
     fast.main()
 

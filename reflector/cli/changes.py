@@ -301,13 +301,13 @@ def remove(_: Place, names: tuple[str, ...]) -> Sequence[Change]:
 
 @click.command()
 @click.argument("names", type=NAME, nargs=-1, required=True, metavar="NAME NAME...")
-@click.option("--text", help="New rule's text (default: the first rule's).")
-@click.option("--section", type=SECTION, help="New rule's section (default: the first rule's).")
+@click.option("--text", help="New rule's text (default: text of the first rule).")
+@click.option("--section", type=SECTION, help="New section (default: section of the first rule).")
 @_command
 def merge(
     place: Place, names: tuple[str, ...], text: str | None, section: str | None
 ) -> Sequence[Change]:
-    """Merge rules into a new one.
+    """Merge rules into a new rule.
 
     If the rules do not give the same advice, the new rule needs --text. If one session has verdicts
     on several of these rules, these verdicts count once for the new rule. A citation of one of the

@@ -226,7 +226,7 @@ def _notes(
             yield f"{pair.kind}: {names}: {pair.why}"
     elif unread:
         others = counted(len(unread) - 1, "other note")
-        more = f"; for {others} like this: reflector check --all" if len(unread) > 1 else ""
+        more = f"; to see {others}: reflector check --all" if len(unread) > 1 else ""
         yield f"{unread[0]}{more}"
     yield from map(named, ran.failed)
     yield from ran.notes

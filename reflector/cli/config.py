@@ -79,7 +79,7 @@ def get(place: Place, key: str) -> None:
     click.echo(_words(_shown(place.project().config, key)))
 
 
-@config.command("set", short_help="Change a setting, here or in all projects.")
+@config.command("set", short_help="Change a setting of one project or all projects.")
 @_key
 @click.argument("values", nargs=-1, required=True, metavar="VALUE...")
 @_global
@@ -144,14 +144,14 @@ def _print_in_force(place: Place, key: str) -> Config:
 def off(place: Place) -> None:
     """Turn reflector off (disable it) in this project.
 
-    reflector then does not record or judge sessions here, and your agent gets no rules. You keep
-    your playbook and its history, and all commands work. The command sets `enabled` to false in the
-    project's settings. `reflector on` removes this setting.
+    reflector then does not record or judge sessions of this project, and your agent gets no rules.
+    You keep your playbook and its history, and all commands work. The command sets `enabled` to
+    false in the project's settings. `reflector on` removes this setting.
     """
     root = _own_folder(place, "off")
     stored = store_setting(root, "enabled", value=False, for_all=False)
     say(f"reflector is off in {root}, because {stored.path} now has `enabled = false`.")
-    say("reflector does not record or judge sessions here, and your agent gets no rules.")
+    say("reflector does not record or judge sessions of this project, and agents get no rules.")
     say(f"To turn reflector on: {place.command('on')}")
 
 

@@ -48,7 +48,7 @@ _STYLES: dict[str, dict[str, Any]] = {
 
 
 @click.command()
-@flag("--fix", help="Make safe repairs first, and print them.")
+@flag("--fix", help="Make safe repairs before the check, and list them.")
 @flag(
     "--report",
     "as_report",

@@ -87,7 +87,8 @@ def stats(asked: Question, name: str | None, doubles: bool) -> None:
 
     The tables show the figures by judge, by prompt and by day (UTC). The column OVERRULED counts
     the verdicts of a judge that you replaced with your own. The table WORKED lists the models that
-    your agents used. It shows how often your rules helped or harmed in sessions with each model.
+    your agents used. This table shows how often your rules helped or harmed in sessions with each
+    model.
 
     The table of days shows only the newest days, and --json prints all days. --doubles lists
     verdicts that may count more than once, and each rule's totals under each counting policy. With
@@ -289,7 +290,7 @@ def _print_rows(answer: Answer) -> None:
     if answer.columns:
         table(answer.columns, shown, prose=answer.columns)
     if len(rows) > _MOST_ROWS:
-        note(f"These are the first {_MOST_ROWS:,} rows; --json and --format csv print all rows.")
+        note(f"The table ends after {_MOST_ROWS:,} rows; --json and --format csv print all rows.")
 
 
 def _unique(columns: Sequence[str]) -> list[str]:
@@ -332,9 +333,9 @@ def diff(place: Place, span: str, as_json: bool) -> None:
     """Show how the playbook changed between two moments.
 
     A and B are dates or times (2026-11-21, yesterday, 2 weeks ago), positions or session ids.
-    Without A, `diff` starts at the first event. Without B, it ends at the present. `diff` lists
-    rules that were added, changed, moved or removed. For each rule, it lists the sessions that
-    changed its counts.
+    Without A, `diff` starts at the first event. Without B, `diff` ends at the last event. `diff`
+    lists rules that were added, changed, moved or removed. For each rule, `diff` lists the sessions
+    that changed its counts.
     """
     with place.reading() as ledger:
         found = difference(ledger, *span_of(ledger, span))

@@ -176,7 +176,7 @@ def _print_effect(agent: Agent, scope: Scope, root: Path) -> None:
     where = "all your projects" if scope == "user" else str(root)
     if agent is CLAUDE:
         counts = f"reflector now counts sessions in {where}, including open sessions."
-        shown = "New sessions get the playbook immediately. Open sessions get it after /clear."
+        shown = "New sessions get the playbook immediately, and open sessions after /clear."
     else:
         counts = f"After you start {agent.title} again, reflector counts its sessions in {where}."
         shown = "From then on, each new session gets the playbook."
@@ -213,7 +213,7 @@ def first_step(root: Path) -> str:
     """
     with suppress(OSError):
         if load(read_playbook(root / ".claude" / "playbook.json") or b"").bullets:
-            return "use your agent here, then run `reflector list`"
+            return "use your agent in this project, then run `reflector list`"
     for name in AGENT_FILES:
         with suppress(OSError):
             text = read_ours(root / name, _MAX_BYTES).decode("utf-8-sig", "replace")

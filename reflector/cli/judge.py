@@ -143,11 +143,11 @@ def allow(place: Place, who: str | None, yes: bool) -> None:
     """Allow a judge to read your sessions.
 
     WHO is a name from `reflector judge`. Without WHO, the command asks you to choose a judge. For
-    each judge, it shows the price, and who would receive the text of your sessions. With --yes, the
-    command allows all of your installed agents. Before you allow an agent, reflector checks that
-    the agent cannot use tools. reflector runs the agent in the background with the agent's cheapest
-    model. In a private file, reflector keeps the environment variables that the agent needs to log
-    in.
+    each judge, the command shows the price, and who would receive the text of your sessions. With
+    --yes, the command allows all of your installed agents. Before you allow an agent, reflector
+    checks that the agent cannot use tools. reflector runs the agent in the background with the
+    agent's cheapest model. In a private file, reflector keeps the environment variables that the
+    agent needs to log in.
     """
     config = place.project().config
     _refuse_unknown(who, config)
@@ -397,8 +397,8 @@ def forbid(place: Place, who: str | None) -> None:
     """Stop a judge from reading your sessions.
 
     WHO is a name from `reflector judge`. Without WHO, the command stops all judges. After that,
-    only the built-in judge `rules` gives verdicts. It uses no model and sends nothing. Earlier
-    verdicts still count.
+    only the built-in judge `rules` gives verdicts. This judge uses no model and sends nothing.
+    Earlier verdicts still count.
     """
     _refuse_unknown(who, users_config())
     if who in OFFLINE:

@@ -82,7 +82,7 @@ def trajectory(
     generated_answer, reasoning_steps, used_bullet_ids and status (success or failure), and may have
     ground_truth and test_report. Each trajectory uses the playbook of its dataset. With `lab
     --dataset NAME`, all trajectories use the playbook of NAME. If a trajectory cannot be recorded
-    or judged, the command shows the reason, judges the others and exits with 1.
+    or judged, the command shows the reason, judges the other trajectories and exits with 1.
     """
     settings = judge_settings(judge)
     project = Place(place.root, user=place.user).project(**settings)

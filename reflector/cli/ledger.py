@@ -197,9 +197,9 @@ def verify(place: Place, anchors: tuple[str, ...], as_json: bool) -> None:
     database. `verify` also runs SQLite's own check, and computes every counter again from the
     events. If the ledger is on a server, `verify` checks that the server still has the newest event
     that this machine saw. For each trial, `verify` checks that the key of the random draw is the
-    hash of the event before the trial. It also computes the trial's result again from the key and
-    the sessions, and compares it with the recorded result. If `verify` finds faults, it prints a
-    line for each fault and exits with 1. With --anchor, `verify` also proves that no event up to
+    hash of the event before the trial. `verify` also computes the trial's result again from the key
+    and the sessions, and compares it with the recorded result. If `verify` finds faults, it prints
+    a line for each fault and exits with 1. With --anchor, `verify` also proves that no event up to
     the given head is missing.
     """
     project = place.project()
@@ -387,8 +387,8 @@ def restore(place: Place, file: Path, force: bool) -> None:
     """Replace the ledger with a backup.
 
     `restore` verifies FILE first, and never changes FILE. `restore` keeps the old ledger next to
-    the new one. It also writes a new playbook.json, and keeps the old playbook.json under another
-    name.
+    the new one. `restore` also writes a new playbook.json, and keeps the old playbook.json under
+    another name.
 
     --force also brings back text that you erased after the backup.
     """

@@ -396,7 +396,7 @@ def _note_unrecorded(place: Place, file: str, lines: Sequence[Line]) -> None:
         at = f"-L {lines[0].number},{lines[-1].number} {quote(file)}"
         note(
             f"reflector does not record changes of {file}."
-            + (f" To see its authors in git: git blame {at}" if is_in_git else "")
+            + (f" To see the authors in git: git blame {at}" if is_in_git else "")
         )
 
 
@@ -597,7 +597,7 @@ def _since(place: Place, changes: Sequence[Change], chosen: Sequence[Change]) ->
         return []
     shown = ", ".join(later[-_MOST_LATER:])
     see = place.command("show", later[-1])
-    return [f"{change.shown} was changed later, by change {shown}. To see the last one: {see}"]
+    return [f"{change.shown} was changed later, by change {shown}. To see the last change: {see}"]
 
 
 def _of_session(place: Place, changes: Sequence[Change], text: str) -> list[Change]:
@@ -644,7 +644,7 @@ def _newest(place: Place, changes: Sequence[Change]) -> Change:
         last = max(undone, key=lambda one: int(one.undone_at.lstrip("u")))
         raise UndoRefused(
             f"no change of {last.shown} is left to undo; change {last.place} is already undone, by "
-            f"change {last.undone_at}. To make it again: {place.command('undo', last.undone_at)}"
+            f"change {last.undone_at}. To redo that change: {place.command('undo', last.undone_at)}"
         )
     return change or changes[-1]
 

@@ -306,7 +306,7 @@ def _list_by_model(asked: Question, names: Collection[str]) -> None:
         (rule.name, rule.model or UNKNOWN, f"{rule.helped:.3g}", f"{rule.harmed:.3g}", rule.text)
         for rule in chosen
     ]
-    empty = "None of these rules has a vote yet."
+    empty = "No listed rule has a vote yet."
     table(("NAME", "MODEL", "HELPED", "HARMED", "RULE"), rows, empty=empty, whole=True)
 
 
@@ -457,4 +457,4 @@ def _print_list(asked: Question, rows: Sequence[ListedJson], uses: Uses, *, reco
     removed = sum(row.status == "removed" for row in rows)
     with_removed = f", and {counted(removed, 'removed rule')}" if removed else ""
     listed = f"Listed {len(rows) - removed} of {total}{with_removed}."
-    note(f"{listed} Sessions cited {cited} of them.{review}")
+    note(f"{listed} Sessions cited {cited} of these rules.{review}")

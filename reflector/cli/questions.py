@@ -349,7 +349,7 @@ def _state_words(asked: Question, row: BulletRow) -> str:
     """Return a sentence about the state of a rule; "" for an ordinary live one."""
     if row.status == "merged":
         into = asked.place.command("blame", f"{row.removed_into}")
-        return f"The rule was {row.end}. Its verdicts also count there. To see them: {into}"
+        return f"The rule was {row.end}. The new rule also has its verdicts: {into}"
     if row.status == "watched":
         where = places(asked.ledger, asked.place.folder(), [row])[row.name]
         counts = f" To see its counts: {asked.place.command('blame', where)}" if where else ""
@@ -474,7 +474,7 @@ def _print_events(
         note(f"To undo a change: {asked.place.command('undo', 'POSITION')}")
     if is_cut:
         every = asked.place.command("log", "-n", "0")
-        note(f"These are the {most} newest events. To list all events: {every}")
+        note(f"The list shows only the {most} newest events. To list all events: {every}")
 
 
 class _Topic(NamedTuple):

@@ -43,10 +43,10 @@ def report(
     """Write an HTML page about the playbook.
 
     The page begins with the rules that your agent breaks, as `check` counts them. The page also
-    shows the reason for each count, recent changes, sessions by week, judges and cost. It lists
-    decisions that wait for you, and rules that no session cites. The page is a single file that
-    loads nothing from the network. By default, `report` writes the page into the project's folder
-    .claude/reflector, which git ignores.
+    shows the reason for each count, recent changes, sessions by week, judges and cost. The page
+    lists decisions that wait for you, and rules that no session cites. The page is a single file
+    that loads nothing from the network. By default, `report` writes the page into the project's
+    folder .claude/reflector, which git ignores.
     """
     with waiting("reading the ledger for the report"):
         page = _page(place, since, moment, share=share)

@@ -127,10 +127,10 @@ def review(ctx: click.Context, session: str | None, as_json: bool) -> None:
     """Decide on citations and proposals.
 
     In a terminal, you see each citation without a verdict and each proposal, with the evidence. You
-    decide on each with one key. Your verdict replaces the other verdicts on this rule in this
-    session. reflector records each decision immediately. To undo the last decision, press u.
-    Without a terminal, `review` only lists these citations and proposals. ID is the id of a
-    proposal, or the beginning of this id.
+    decide on a citation or a proposal with one key. Your verdict replaces the other verdicts on
+    this rule in this session. reflector records each decision immediately. To undo the last
+    decision, press u. Without a terminal, `review` only lists these citations and proposals. ID is
+    the id of a proposal, or the beginning of this id.
     """
     if ctx.invoked_subcommand is not None:
         return
@@ -342,7 +342,7 @@ class _CitationCase:
             self.windows = windows_from(ledger, citation)
         session = f"{citation.name}, session {short_id(citation.session_id)}"
         when = short_time(citation.occurred_at)
-        say(f"\n{number}  citation without a verdict  {session}, {when}", bold=True)
+        say(f"\n{number}  citation that needs a verdict  {session}, {when}", bold=True)
         print_facts([("rule", text), *self._facts()], 7)
         return True
 
@@ -484,7 +484,7 @@ def _approve(place: Place, ledger: Ledger, proposal: Proposal, text: str | None)
 class _MemoryCase:
     """A change of a memory file by an agent, which you keep or undo."""
 
-    keys: Mapping[str, str] = {"k": "keep", "t": "take back"}
+    keys: Mapping[str, str] = {"k": "keep", "t": "undo"}
 
     def __init__(self, change: MemoryJson) -> None:
         self.change = change
@@ -690,7 +690,7 @@ def find(place: Place, dry_run: bool, as_json: bool) -> None:
     for name, where in places_by_name.items():
         move = place.command("adopt", "--move", shlex.quote(where.rpartition(":")[0] or where))
         note(
-            f"{name} in {where} harms too often. Edit it there, or move it to the playbook: {move}"
+            f"{name} in {where} harms too often. Edit this rule, or move it to the playbook: {move}"
         )
     note(_found_words(place, found, pruned, dry_run=dry_run))
     if "waiting" in pruned.states and (left := len(removals) - len(pruned.states)):
@@ -725,11 +725,11 @@ def _found_words(place: Place, found: FoundJson, pruned: Pruned, *, dry_run: boo
     if not found.duplicates and not found.removals:
         return "reflector found no duplicates and no rules to remove."
     if dry_run:
-        return "Nothing was proposed. To make these proposals, run the command without --dry-run."
+        return (
+            "Nothing was proposed. To make the listed proposals, run the command without --dry-run."
+        )
     if "removed" in pruned.states:
         back = place.command("undo", found.removals[0].name)
-        return (
-            f"Removed {counted(len(found.removals), 'rule')}. To restore the first of them: {back}"
-        )
+        return f"Removed {counted(len(found.removals), 'rule')}. To restore the first rule: {back}"
     waiting = len(pruned.merges) + pruned.states.count("waiting")
     return f"{counted(waiting, 'proposal')} to decide on: {place.command('review')}"

@@ -10,7 +10,7 @@ from reflector.cli.table import GROUPS, MORE, Entry
 
 #: The first screen fits in a terminal of 24 rows and 80 columns.
 WIDTH = 80
-_PROMISE = "See which rules help your coding agent, which it breaks, and why."
+_PROMISE = "See which rules help your coding agent, which rules the agent breaks, and why."
 _OPTIONS = (
     ("--project DIRECTORY", "Work on the playbook of another folder."),
     ("--user", "Work on your own playbook, which applies everywhere."),

@@ -152,7 +152,7 @@ def _print_ingested(
 
 def _error_words(path: Path, error: OSError | ValueError) -> str:
     if isinstance(error, IsADirectoryError):
-        return f"{path} is a folder; name the files in it, such as {path / '*.jsonl'}"
+        return f"{path} is a folder; name the files in the folder, such as {path / '*.jsonl'}"
     return os_error_words(error, path) if isinstance(error, OSError) else f"{path}: {error}"
 
 
@@ -202,10 +202,10 @@ def history(
     `history` records the oldest session first and counts no session twice, so you can stop the
     command and run it again. If a session ran before you had a playbook, it cites no rule and
     changes no count. However, your requests in such a session become proposals. reflector
-    immediately proposes a request for all sessions, such as "always run the linter". It proposes a
-    correction, such as "no, use rg, not grep", after you made the correction in two sessions. If
-    a rule already contains the correction, reflector does not propose it. Claude Code deletes a
-    session after a month, and `history` cannot record deleted sessions.
+    immediately proposes a request for all sessions, such as "always run the linter". reflector
+    proposes a correction, such as "no, use rg, not grep", after you made the correction in two
+    sessions. If a rule already contains the correction, reflector does not propose it. Claude Code
+    deletes a session after a month, and `history` cannot record deleted sessions.
     """
     from reflector.sessions.history import plan_history
 

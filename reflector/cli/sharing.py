@@ -83,7 +83,7 @@ def _list(place: Place) -> None:
         say(f"{entry.name}: {entry.trouble or entry.state}")
     if not mirrored:
         write = place.command("mirror", "AGENTS.md")
-        note(f"No file contains the playbook. To write it to a file: {write}")
+        note(f"No file contains the playbook. To write the playbook to a file: {write}")
 
 
 def _add(place: Place, names: list[str]) -> None:

@@ -45,7 +45,7 @@ from reflector.text.phrases import counted
 _MOST_DROPPED = 3
 #: The names of session states on the screen. Other states are shown unchanged.
 _STATES = {"skipped": "without a verdict", "given_up": "given up", "completed": "judged"}
-_NO_LEDGER = "none yet; `reflector add` creates one"
+_NO_LEDGER = "none yet; `reflector add` creates a playbook"
 
 Row = tuple[str, str]
 
@@ -135,7 +135,7 @@ class _Rows(NamedTuple):
                 f"reflector is off in {state.off}; to turn it on: {self.place.command('on')}",
             )
         if next(callers_of(Path(state.project)), None) is None:
-            yield "agents", "none connected; to connect one: reflector install"
+            yield "agents", "none connected; to connect your agent: reflector install"
         yield "backend", state.backend_lacks or state.backend
 
     def _ledger(self) -> Iterator[Row]:
@@ -175,7 +175,7 @@ class _Rows(NamedTuple):
         if state.waiting_for_budget:
             again = self.place.command("reflect")
             skipped = counted(state.waiting_for_budget, "session")
-            yield "", f"{skipped} not judged because of a budget; to judge them now: {again}"
+            yield "", f"{skipped} not judged because of a budget; to judge anyway: {again}"
 
     def _dropped(self) -> Iterator[Row]:
         """Yield the newest verdicts that do not count, and their number."""

@@ -177,7 +177,7 @@ MORE: Final[dict[str, Entry]] = {
     "merge": Entry(
         "changes",
         "merge",
-        "Merge rules into one",
+        "Merge rules into one rule",
         ("pat-001 pat-004 --dry-run --text 'Test first'",),
     ),
     "diff": Entry(
@@ -256,7 +256,7 @@ MORE: Final[dict[str, Entry]] = {
     "off": Entry("config", "off", "Turn reflector off in this project"),
     "uninstall": Entry("install", "uninstall", "Disconnect your agent", ("", "--agent codex")),
     "mcp": Entry("mcp", "mcp", "Serve an agent over MCP"),
-    "completion": Entry("called", "completion", "Complete commands in your shell", ("bash",)),
+    "completion": Entry("called", "completion", "Set up tab completion for your shell", ("bash",)),
     "help": Entry("help", "help_", "Search help and pages", ("", "redact a customer")),
 }
 

@@ -219,7 +219,7 @@ def _move(
     places_that_stay = ", ".join(line.place for line in move.stays)
     verb = "stays" if len(move.stays) == 1 else "stay"
     number = counted(len(move.stays), "rule")
-    stay = f"{number} in a longer text {verb} in the file: {places_that_stay}"
+    stay = f"{number} {verb} in the file as part of a longer text: {places_that_stay}"
     notes = [stay] if move.stays else []
     notes += [
         f"{line.place} repeats the rule of {first.place}, so `adopt` removes both lines"
@@ -237,7 +237,7 @@ def _move(
         position = carry_out_move(ledger, project, plan_move(ledger, project, files), shown=move)
     undo = place.command("undo", str(position))
     if not as_json:
-        say(f"Moved {counted(move.count, 'rule')}. To see them: {place.command('list')}")
+        say(f"Moved {counted(move.count, 'rule')}. To see these rules: {place.command('list')}")
         note(f"Undo: {undo}")
     return replace(result, dry_run=False, undo=undo)
 
@@ -280,7 +280,7 @@ def _print_move(place: Place, result: AdoptedJson) -> None:
 def _is_agreed(*, yes: bool, as_json: bool) -> bool:
     """Return whether you confirm the move. Without a terminal, only --yes is a confirmation."""
     is_asked = sys.stdin.isatty() and not as_json
-    if yes or (is_asked and click.confirm("Move them?", err=True)):
+    if yes or (is_asked and click.confirm("Move these rules?", err=True)):
         return True
     note(
         "Nothing was changed." if is_asked else "Nothing was changed. To move the rules: add --yes"
@@ -359,9 +359,9 @@ def import_(place: Place, file: Path, rename: bool, as_json: bool) -> None:
 
 def _not_a_ledger(place: Place, file: Path) -> str:
     if file.suffix == ".jsonl":
-        way = f"To record the session in it: {_way(place, 'ingest', file)}"
+        way = f"To record the session in this file: {_way(place, 'ingest', file)}"
     else:
-        way = f"To add the rules in it: {_way(place, 'adopt', file)}"
+        way = f"To add the rules in this file: {_way(place, 'adopt', file)}"
     return f"{file} is not a ledger. {way}"
 
 
@@ -384,7 +384,7 @@ def _load(place: Place, file: Path, *, as_json: bool) -> None:
     place.write(project)
     if loaded.kept is not None:
         note(
-            "playbook.json belonged to another ledger, so reflector wrote a new one; the old file "
+            "playbook.json belonged to another ledger, so reflector wrote a new file; the old file "
             f"is kept as {loaded.kept}"
         )
     if as_json:
@@ -397,31 +397,28 @@ def _load(place: Place, file: Path, *, as_json: bool) -> None:
 
 def _print_trials(place: Place, trials: Iterable[Trial], *, is_moved: bool) -> None:
     """Note the open trials that an import brought."""
-    way = f"`{place.command('trial start')}` starts a trial here"
+    way = f"`{place.command('trial start')}` starts a trial in this ledger"
     if is_moved:
-        way = (
-            f"if you moved your own ledger here, `{place.command('ledger take')}` continues the "
-            "trial"
-        )
+        way = f"for your own moved ledger, `{place.command('ledger take')}` continues the trial"
     for trial in trials:
         note(
             f"The trial {trial.opened.event_id[:8]} was started in another ledger, so it does not "
-            f"withhold rules here; {way}."
+            f"withhold rules in this ledger; {way}."
         )
 
 
 def _print_merged(place: Place, merged: Merged) -> None:
     click.echo(merged.head)
     for old, new in merged.renamed.items():
-        say(f"{old} of the file has the name {new} in this ledger")
+        say(f"The file's rule {old} has the name {new} in this ledger")
     if merged.forward:
         note("This ledger was an older state of the file's ledger. Now both ledgers are equal.")
         return
     added = (
-        f"{counted(merged.added, 'event')} merged; {merged.known:,} events of the file were "
-        "already here."
+        f"Merged {counted(merged.added, 'event')}. This ledger already had "
+        f"{counted(merged.known, 'event')} of the file."
     )
-    note(added if merged.added else "Nothing new: every event of the file is already here.")
+    note(added if merged.added else "Nothing new: this ledger already has every event of the file.")
     if merged.otherwise:
         which = ", ".join(merged.differing) + (
             ", …" if merged.otherwise > len(merged.differing) else ""
@@ -443,8 +440,8 @@ def _print_merged(place: Place, merged: Merged) -> None:
         )
     if merged.overlapping:
         parts = counted(merged.overlapping, "session part")
-        shared = f"{parts} in the file and in this ledger have the same records"
-        note(f"{shared}. To list double counts: {place.command('stats', '--doubles')}")
+        shared = f"Citations may count twice, because this ledger already had messages of {parts}"
+        note(f"{shared} in the file. To list double counts: {place.command('stats', '--doubles')}")
     if merged.merged_at is not None:
         note(f"Undo: {place.command('undo', str(merged.merged_at))}")
 
@@ -491,7 +488,7 @@ def export(place: Place, form: str, moment: str | None) -> None:
     """Print the playbook or the events.
 
     json is playbook.json, byte for byte. md has one line for each rule. `adopt` reads json and md.
-    ndjson is the whole ledger, for `import` on another machine. It has a header, then one
+    ndjson is the whole ledger, for `import` on another machine. ndjson has a header, then one
     CloudEvent on each line. With --as-of, the output is the state at that moment.
     """
     with place.reading() as ledger:

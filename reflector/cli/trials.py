@@ -79,7 +79,7 @@ def trial() -> None:
 @json_option
 @click.pass_obj
 def plan_(place: Place, names: tuple[str, ...], as_json: bool) -> None:
-    """Show how long a trial would take here.
+    """Show how long a trial would take in this project.
 
     The trial would withhold the playbook, or only the rules NAME, from half of your sessions.
 
@@ -124,7 +124,7 @@ def start_(place: Place, names: tuple[str, ...], outcome: str, placebo: bool, ye
         planned = plan(ledger, bullets=bullets, outcome=outcome)
     _print_plan(planned, placebo=placebo)
     if planned.is_long:
-        agreed("Start this trial anyway?", "such a trial takes more than half a year here", yes=yes)
+        agreed("Start this trial anyway?", "such a trial takes more than half a year", yes=yes)
     with place.changing() as ledger:
         start(
             ledger,
@@ -187,7 +187,7 @@ def status_(place: Place, as_json: bool) -> None:
     if as_json:
         print_json(found)
     elif found is None:
-        note(f"No trial was started; `{place.command('trial plan')}` shows how long it would take.")
+        note(f"No trial was started; `{place.command('trial plan')}` shows a trial's length.")
     else:
         heads = [("head", f"{head}, noted {short_time(at)}") for head, at in noted(project.root)]
         _print_status(found, heads[-1:])
@@ -322,8 +322,10 @@ def _print_plan(found: Plan, *, placebo: bool = False) -> None:
     say(f"{sessions}: {ended}{used}.")
     say(f"If {found.share:.0%} of sessions do not get the playbook, trials detect these changes:")
     for length in found.lengths:
-        late = "need more than a year" if length.late is None else f"within {length.late} weeks"
-        half = f"half of them within {length.weeks} weeks, 9 of 10 {late}"
+        late = f"9 of 10 within {length.late} weeks"
+        if length.late is None:
+            late = "fewer than 9 of 10 within a year"
+        half = f"half of the trials end within {length.weeks} weeks, {late}"
         ends = "not within a year" if length.weeks is None else half
         say(f"  {length.points:2} percentage points: {ends}")
     costs = [
@@ -336,7 +338,7 @@ def _print_plan(found: Plan, *, placebo: bool = False) -> None:
         longer = f"{needed} makes a trial 50 % longer"
         note(f"{longer}. Half of the trials then detect {', '.join(costs)}.")
     if found.lengths[-1].weeks is None:
-        note("A trial needs too many sessions here; compare on tasks with `reflector trial run`.")
+        note("You have too few sessions for a trial; compare on tasks with `reflector trial run`.")
 
 
 def _print_status(found: TrialStatus, heads: Sequence[tuple[str, str]] = ()) -> None:

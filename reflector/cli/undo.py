@@ -53,22 +53,22 @@ def undo(
 ) -> None:
     """Undo your newest change, or the one you name.
 
-    Without a name, `undo` takes back the change that your last command made. This can be a change
-    to rules, to a verdict, to the counting policy, or to the sessions that count. If you run
-    `undo` again, it takes back the previous change. To undo an import, or a change by an agent
-    or on another machine, name that change. You can also undo an undo.
+    Without a name, `undo` reverses the change that your last command made to rules, to a verdict,
+    to the counting policy, or to the sessions that count. If you run `undo` again, `undo` reverses
+    the previous change. For an import, or a change by an agent or on another machine, `undo` needs
+    the position in `reflector log`. You can also undo an undo.
 
     Name a rule to undo its last change or its removal. You can also name a position of `reflector
-    log`, several positions such as 41..43, or an event's id. If you name a session, a reflection or
-    a verdict, its verdicts no longer count. An undo keeps counts that sessions added after the
-    undone change. If a later change prevents the undo, the command names that change and undoes
-    nothing. An undo that removes several rules waits for your confirmation. With --dry-run, `undo`
-    shows changes to rules, but not changes to verdicts.
+    log`, several positions such as 41..43, or an event's id. Name a session, a reflection or a
+    verdict to exclude its verdicts from the counts. An undo keeps counts that sessions added after
+    the undone change. If a later change prevents the undo, the command names the later change and
+    undoes nothing. An undo that removes several rules waits for your confirmation. With --dry-run,
+    `undo` shows changes to rules, but not changes to verdicts.
 
     A memory file is a file that agents load, such as CLAUDE.md. To undo the newest change of such a
     file that is not undone yet, name the file. To undo another change, give the number of the
     change in `reflector log --memory`. If the file has changed again since the named change, `undo`
-    writes nothing. With --yes, `undo` then takes back only the lines of the named change, which
+    writes nothing. With --yes, `undo` then reverses only the lines of the named change, which
     --dry-run shows. --memory SESSION undoes all changes that a session made to memory files.
     """
     if memory and what is None:
@@ -103,7 +103,7 @@ def undo(
         names = ", ".join(removed[:_MOST_NAMES]) + (", …" if len(removed) > _MOST_NAMES else "")
         removal = f"removes {len(removed)} rules ({names})"
         refusal = f"this undo {removal}; to undo without a question"
-        agreed(f"This undo {removal}. Remove them?", refusal, yes=yes)
+        agreed(f"This undo {removal}. Remove these rules?", refusal, yes=yes)
     _take_back(place, act, why, as_json=as_json)
 
 

@@ -43,16 +43,16 @@ def _next(agent: Agent) -> str:
 @pytest.mark.parametrize(
     ("folder", "why"),
     [
-        ("gone/project", "a folder with the same name that no longer exists"),
-        ("gone/project/src", "a folder with the same name that no longer exists"),
-        ("old-name", "a folder with the same files that no longer exists"),
+        ("gone/project", "a missing folder with the same name"),
+        ("gone/project/src", "a missing folder with the same name"),
+        ("old-name", "a missing folder with the same files"),
     ],
 )
 def test_former_folder_is_named(agent_here: Agent, folder: str, why: str) -> None:
     former = agent_here.project.parent / folder
     kept = _works_in(agent_here, former, "s-1", "s-2")
     shown = _next(agent_here)
-    assert f", {why}. To count them here: reflector ingest {kept}/*.jsonl" in shown
+    assert f", {why}. To count these sessions: reflector ingest {kept}/*.jsonl" in shown
     assert "2 sessions ran in " in shown
 
 
@@ -70,7 +70,7 @@ def test_clone_of_the_repository_is_named(agent_here: Agent) -> None:
     subprocess.run(["git", "clone", "-q", agent_here.project, clone], check=True, env=quiet)
     _works_in(agent_here, clone, "s-1")
     # A long path takes two lines.
-    words = f"1 session ran in {clone}, a clone of the same repository."
+    words = f"1 session ran in {clone}, another clone of this repository."
     assert "".join(words.split()) in "".join(_next(agent_here).split())
 
 

@@ -120,7 +120,7 @@ def test_sessions_to_look_at_come_first(agent_here: Agent) -> None:
 @pytest.mark.parametrize(
     ("number", "words"),
     [
-        (KIND, "needs a judge: no command or edit shows whether the agent followed it"),
+        (KIND, "needs a judge: no command or edit shows whether the rule was followed"),
         (
             FACT,
             "a fact, so no session can break it; reflector cannot count its use",

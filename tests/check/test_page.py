@@ -35,7 +35,7 @@ def test_page_shows_the_rules_to_look_at() -> None:
         "  40  Put translations into `locales/`.         locales/ does not exist any more",
         'FOLLOWED: 1 rule, such as "Run `make test` after each chan…" (11 of 11 sessions)',
         "NEVER CAME UP: 1 rule (9 tokens)   NEEDS A JUDGE: 7 rules",
-        "To see every rule, and the sessions of a + row: check --all",
+        "To see every rule, and the sessions of a row marked +: check --all",
         "To keep these counts when your agent deletes its sessions: reflector install",
     ]
 
@@ -158,10 +158,12 @@ def test_line_of_parts_leaves_its_command_whole() -> None:
     assert "To see every rule: check --all" in lines_of(page(*rules))
 
 
-@pytest.mark.parametrize(("since", "unknown"), [(0, 9), (11, 1)])
-def test_page_names_sessions_of_unknown_start(since: int, unknown: int) -> None:
+@pytest.mark.parametrize(
+    ("since", "unknown", "words"), [(0, 9, "9 sessions"), (11, 1, "1 session")]
+)
+def test_page_names_sessions_of_unknown_start(since: int, unknown: int, words: str) -> None:
     shown = lines_of(page(rule(since=counts(since), unknown=counts(unknown))))
-    assert f"Up to {unknown} of these sessions may be older than a rule. They count too." in shown
+    assert f"The counts include up to {words} that may be older than a rule." in shown
 
 
 @pytest.mark.parametrize(("since_edit", "number"), [(0, "none"), (11, "11"), (32, "all")])
@@ -225,7 +227,9 @@ def test_places_of_several_files_are_shown() -> None:
 
 def test_followed_before_the_line_existed_is_named() -> None:
     shown = lines_of(shop(), whole=True)
-    assert any("sessions also followed it before the rule existed" in line for line in shown)
+    assert any(
+        "sessions also followed the advice before the rule existed" in line for line in shown
+    )
 
 
 def test_command_to_copy_is_whole() -> None:

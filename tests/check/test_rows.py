@@ -40,7 +40,7 @@ CASES: dict[str, tuple[RuleFacts, str]] = {
     ),
     "harmful": (
         rule(judged_since=answers(1, 13, "helped"), result="harmful in 13 of 14 sessions"),
-        "harmed in 13 of 14 sessions in which it came up",
+        "harmed in 13 of 14 sessions in which the rule came up",
     ),
     "forbidden": (
         rule(since=counts(run=2), before=counts(21), **_FORBIDS),

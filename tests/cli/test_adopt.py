@@ -21,7 +21,10 @@ def test_import_of_rules_prints_adopt(bare: Agent, name: str) -> None:
     bare.call("add", "pat", "Read the log.")
     file = bare.project / name
     refused = bare.call("import", file, code=2).err
-    assert f"{file} is not a ledger. To add the rules in it: `reflector adopt {file}`" in refused
+    assert (
+        f"{file} is not a ledger. To add the rules in this file: `reflector adopt {file}`"
+        in refused
+    )
 
 
 def test_adopt_of_ledger_prints_import(bare: Agent, tmp_path: Path) -> None:

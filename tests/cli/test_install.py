@@ -407,7 +407,10 @@ def test_install_leads_a_project_with_rules_to_check(agent: Agent) -> None:
 
 
 def test_install_leads_a_playbook_to_its_counts(agent: Agent) -> None:
-    assert "Next: use your agent here, then run `reflector list`\n" in agent.call("install").out
+    assert (
+        "Next: use your agent in this project, then run `reflector list`\n"
+        in agent.call("install").out
+    )
 
 
 def test_install_leads_an_empty_project_to_add(tmp_path: Path) -> None:

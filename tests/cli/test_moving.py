@@ -52,7 +52,7 @@ def test_a_file_of_another_history_is_kept_aside(told: Agent, other: Agent, tmp_
     assert other.playbook.read_bytes() == told.playbook.read_bytes()
     (kept,) = (other.state / "kept").iterdir()
     assert (kept.read_text(), loaded["kept"]) == (mine, str(kept))
-    assert ("Nothing new: every event of the file is already here.") in other.call(
+    assert ("Nothing new: this ledger already has every event of the file.") in other.call(
         "import", tmp_path / "ledger.ndjson"
     ).err
 

@@ -134,9 +134,7 @@ def test_prune_apply_removes_harmful_rules(agent: Agent) -> None:
     )
     (agent.claude / "reflector.toml").unlink()
     agent.environ["REFLECTOR_PRUNE"] = "apply"
-    assert (
-        "To restore the first of them: reflector undo pat-002" in agent.call("review", "find").err
-    )
+    assert "To restore the first rule: reflector undo pat-002" in agent.call("review", "find").err
     assert agent.json("show", "pat-002")["reason"] == (
         "pruned: harmful 9, helpful 0: chance does not explain the difference"
     )

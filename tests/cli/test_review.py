@@ -106,7 +106,7 @@ def test_changed_verdict_is_shown_and_comes_back(agent: Agent) -> None:
 def test_one_key_gives_a_verdict(agent: Agent) -> None:
     agent.counted("pat-002", None, id="s-4")
     ran = agent.call("review", keys="zhs")
-    assert "1 of 2  citation without a verdict  pat-002, session s-4, " in ran.out
+    assert "1 of 2  citation that needs a verdict  pat-002, session s-4, " in ran.out
     assert "rule    Keep functions small." in ran.out
     assert "agent   “As [pat-002] says, I change how the cart adds up its total." in ran.out
     assert ran.err.count("Undo: reflector undo ") == 1

@@ -159,7 +159,7 @@ def test_harm_of_a_file_rule_is_named(named: Agent, api: Api) -> None:
     named.call("ingest", *paths)
     found = named.call("review", "find").err
     assert (
-        "oth-001 in CLAUDE.md:3 harms too often. Edit it there, or move it to the playbook: "
+        "oth-001 in CLAUDE.md:3 harms too often. Edit this rule, or move it to the playbook: "
         in found
     )
     assert live(named) == 0

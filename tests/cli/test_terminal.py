@@ -282,4 +282,4 @@ def test_only_a_word_is_wider_than_the_terminal(agent: Agent, command: str, colu
 def test_footer_counts_removed_rules_by_themselves(agent: Agent) -> None:
     agent.call("remove", "pat-002")
     *_, footer = on_terminal(agent, 80, "list", "--removed")
-    assert footer == "Listed 2 of 2 rules, and 1 removed rule. Sessions cited 0 of them."
+    assert footer == "Listed 2 of 2 rules, and 1 removed rule. Sessions cited 0 of these rules."

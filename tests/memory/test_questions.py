@@ -128,7 +128,7 @@ def test_committed_line_of_another_file_points_to_git(world: World, asked: Agent
     plain = "reflector does not record changes of README.md."
     assert asked.call("blame", "README.md:1").err.endswith(f"{plain}\n")
     world.git("add", "README.md")
-    asked_git = f"{plain} To see its authors in git: git blame -L 1,1 README.md\n"
+    asked_git = f"{plain} To see the authors in git: git blame -L 1,1 README.md\n"
     assert asked.call("blame", "README.md:1").err.endswith(asked_git)
 
 

@@ -237,9 +237,8 @@ def test_imported_trial_withholds_nothing(agent: Agent, tmp_path: Path, way: str
     (line,) = [
         line for line in other.call("import", file).err.splitlines() if "trial" in line.lower()
     ]
-    assert (
-        f"trial {id[:8]} was started in another ledger, so it does not withhold rules here" in line
-    )
+    reason = "was started in another ledger, so it does not withhold rules in this ledger"
+    assert f"trial {id[:8]} {reason}" in line
     assert ("reflector trial start" if way == "merged" else "reflector ledger take") in line
     assert "trial" not in other.call("import", file, code=None).err.replace(id, "")
     assert not withholds(other, arms)
