@@ -232,7 +232,9 @@ def sql(place: Place, query: str | None, form: str | None, as_json: bool) -> Non
     each view.
     """
     if form is not None and as_json:
-        raise click.UsageError(f"--json and --format {form} cannot be used together; use only one")
+        raise click.UsageError(
+            f"--json and --format {form} cannot be used together; use only one option"
+        )
     if query is None:
         query = _from_stdin()
     with place.reading() as ledger, asking(ledger) as asker:

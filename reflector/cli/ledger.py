@@ -414,7 +414,7 @@ def restore(place: Place, file: Path, force: bool) -> None:
     note(f"{again}.")
 
 
-@ledger.command(short_help="Accept a ledger as yours, or restore one.")
+@ledger.command(short_help="Accept or restore a ledger.")
 @yes_option
 @click.pass_obj
 def take(place: Place, yes: bool) -> None:

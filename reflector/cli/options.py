@@ -267,8 +267,8 @@ def find_own_bullet(place: Place, ledger: Ledger, name: str) -> BulletRow:
     where = places(ledger, root, [row])[row.name]
     file = where.rpartition(":")[0] or where or "FILE"
     raise click.UsageError(
-        f"{row.name} is in {where or 'your file'}. Edit the rule there, or move the rules of this "
-        f"file into the playbook: {place.command('adopt', '--move', shlex.quote(file))}"
+        f"{row.name} is in {where or 'your file'}. Edit the rule in the file, or move the rules "
+        f"of this file into the playbook: {place.command('adopt', '--move', shlex.quote(file))}"
     )
 
 
@@ -358,7 +358,7 @@ class _Line(click.ParamType[Any]):
                 return FileLine(file, int(number))
             if file.endswith(".md") and not (ctx.obj.folder() / file).is_file():
                 self.fail(
-                    f"{safe(file)} does not exist here, and reflector did not record a change of "
+                    f"{safe(file)} does not exist, and reflector did not record a change of "
                     f"this file. To list other changes: {ctx.obj.command('log', '--memory')}"
                 )
         return NAME.convert(value, param, ctx)

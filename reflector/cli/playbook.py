@@ -318,7 +318,7 @@ def _why_empty(asked: Question, known: Sequence[ListedJson]) -> str:
     if file := _file_with_rules(asked.place):
         return (
             f"The playbook is empty, and the rules of {file} do not have names yet.\n"
-            f"To give them names: {asked.place.command('adopt', file)}\n"
+            f"To give names to these rules: {asked.place.command('adopt', file)}\n"
             f"To see which of these rules your agent breaks: {asked.place.command('check')}"
         )
     example = asked.place.command("add", "pat", "'Run the tests before you commit'")

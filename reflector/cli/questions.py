@@ -349,7 +349,7 @@ def _state_words(asked: Question, row: BulletRow) -> str:
     """Return a sentence about the state of a rule; "" for an ordinary live one."""
     if row.status == "merged":
         into = asked.place.command("blame", f"{row.removed_into}")
-        return f"The rule was {row.end}. The new rule also has its verdicts: {into}"
+        return f"The rule was {row.end}. Its verdicts also count for the new rule: {into}"
     if row.status == "watched":
         where = places(asked.ledger, asked.place.folder(), [row])[row.name]
         counts = f" To see its counts: {asked.place.command('blame', where)}" if where else ""

@@ -139,9 +139,8 @@ def _lines(
     if summary.questions:
         number = counted(summary.questions, "question")
         lines.append(f"judges answered {number} for ${summary.cost:.2f}")
-    sharing = (
-        f"The page quotes your sessions. To send it to others: {place.command('report', '--share')}"
-    )
+    share_it = place.command("report", "--share")
+    sharing = f"The page quotes your sessions. To send the page to others: {share_it}"
     return [*lines, _READ_FIRST if share else sharing]
 
 

@@ -26,7 +26,7 @@ def first_screen() -> str:
         lines.append(title)
         lines += _rows(group)
     more = f"For more, run `reflector help --all`: {' '.join(MORE)}."
-    lines += ["", *textwrap.wrap(more, WIDTH), "Start here: reflector check"]
+    lines += ["", *textwrap.wrap(more, WIDTH), "To start, run: reflector check"]
     return "\n".join(lines)
 
 

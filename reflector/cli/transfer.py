@@ -186,7 +186,7 @@ def _print_named(place: Place, files: Sequence[Path], result: AdoptedJson) -> No
     for line in result.lines if result.dry_run else ():
         say(line)
     known = len(result.lines) - result.bullets
-    others = f", and {known:,} already had one" if known else ""
+    others = f", and {known:,} already had a name" if known else ""
     gets = "would get" if result.dry_run else "got"
     say(f"{counted(result.bullets, 'rule')} of {names} {gets} a name{others}.")
     note(f"The file is unchanged. To see its rules: {place.command('list')}")
@@ -425,7 +425,7 @@ def _print_merged(place: Place, merged: Merged) -> None:
         )
         note(
             f"This ledger has another version of {counted(merged.otherwise, 'event')} of the file "
-            f"({which}), and keeps its own."
+            f"({which}), and keeps its own version."
         )
     if merged.restated:
         note(
@@ -435,7 +435,7 @@ def _print_merged(place: Place, merged: Merged) -> None:
     if merged.set_aside:
         aside = counted(merged.set_aside, "answer")
         note(
-            f"{aside} of judges not counted, because the answer of another judge counts instead. "
+            f"{aside} in the file did not count, because another judge's answer counts instead. "
             f"To see the reason: {place.command('blame', 'NAME')}"
         )
     if merged.overlapping:
@@ -679,8 +679,8 @@ def _print_redacted(plan: RedactionPlan, redacted: Redacted) -> bool:
         note(f"the text is still in {path}")
     _name([f"the text is still in {path}" for path in others], "and in {} more files")
     echoes = [
-        f"position {event.position} ({event.type}) contains all or part of the text. To see it: "
-        f"`reflector show {event.position}`. To erase it: "
+        f"position {event.position} ({event.type}) contains all or part of the text. To see the "
+        f"event: `reflector show {event.position}`. To erase the text: "
         f"`reflector redact {event.position} --why …`"
         for event in redacted.echoes
     ]

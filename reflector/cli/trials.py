@@ -361,5 +361,5 @@ def _print_status(found: TrialStatus, heads: Sequence[tuple[str, str]] = ()) -> 
     )
     withheld = safe(", ".join(found.bullets)) or "the playbook"
     state = ELSEWHERE if found.state == "elsewhere" else found.state
-    rows.append(("trial", f"{state}; {found.share:.0%} of its sessions do not get {withheld}"))
+    rows.append(("trial", f"{state}; {found.share:.0%} of sessions do not get {withheld}"))
     print_facts([*rows, *heads], 9)

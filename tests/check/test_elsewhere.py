@@ -43,9 +43,9 @@ def _next(agent: Agent) -> str:
 @pytest.mark.parametrize(
     ("folder", "why"),
     [
-        ("gone/project", "a missing folder with the same name"),
-        ("gone/project/src", "a missing folder with the same name"),
-        ("old-name", "a missing folder with the same files"),
+        ("gone/project", "a missing folder with this project's name"),
+        ("gone/project/src", "a missing folder with this project's name"),
+        ("old-name", "a missing folder with this project's files"),
     ],
 )
 def test_former_folder_is_named(agent_here: Agent, folder: str, why: str) -> None:

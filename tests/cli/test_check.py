@@ -223,7 +223,7 @@ def test_named_judge_that_is_absent_is_named(fresh: Agent) -> None:
 def test_page_without_sessions_names_the_next_step(fresh: Agent) -> None:
     shown = fresh.call("check", "--since", "2999-01-01").out
     assert "reflector found no session of this folder. Nothing was sent anywhere." in shown
-    assert "Use your agent here" in shown
+    assert "Use an agent in this folder" in shown
 
 
 def test_rules_newer_than_every_session_need_no_judge(fresh: Agent) -> None:
@@ -467,9 +467,7 @@ def test_agent_that_may_not_judge_is_named(fresh: Agent) -> None:
     consent.write_text(json.dumps({"codex": {"path": "/usr/bin/codex", "environ": {}}}))
     fresh.environ = {"REFLECTOR_BACKEND": "agent", "PATH": "/bin"}
     err = fresh.call("check", "--dry-run").err
-    assert (
-        "Claude Code did not judge 4 Claude Code sessions, because it needs your permission." in err
-    )
+    assert "did not judge 4 Claude Code sessions, because this judge needs your permission." in err
     assert fresh.json("check", "--dry-run")["questions"] == 0
 
 
@@ -567,7 +565,7 @@ def test_folder_outside_a_project_shows_all_projects(fresh: Agent) -> None:
     assert shown[0] == "1 project with sessions in the last 30 days. Nothing was sent anywhere."
     assert shown[1].split() == "PROJECT FILES RULES TOKENS SESSIONS LOOK AT".split()
     assert shown[2].split()[-4:] == ["6", "65", "4", "2"]
-    assert shown[3].split()[:4] == ["All", "of", "them", "~/.claude/CLAUDE.md"]
+    assert shown[3].split()[:3] == ["All", "projects", "~/.claude/CLAUDE.md"]
     assert shown[-1] == f"Next: cd {fresh.project} && reflector check"
     assert max(map(len, shown)) <= 80 or len(str(fresh.project)) > 50
 

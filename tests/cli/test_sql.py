@@ -198,7 +198,7 @@ def test_json_is_one_document_with_every_column(demo: Agent) -> None:
     assert ask(demo, "--format", "csv", many)[0].split() == ["i", *map(str, range(1, 2501))]
     out, err = ask(demo, many)
     assert len(out.splitlines()) == 1001
-    assert "the first 1,000 rows" in err
+    assert "ends after 1,000 rows" in err
 
 
 def test_table_has_no_control_character_csv_no_formula(demo: Agent) -> None:

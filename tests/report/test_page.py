@@ -67,7 +67,7 @@ def test_every_number_is_that_of_json(agent: Agent, moment: str) -> None:
             for s, why in by_hand
             if "you judged it" in why
         }
-        rows = page.tables.get(f"{one['name']}: its last verdicts, the last one first", [])
+        rows = page.tables.get(f"{one['name']}: the last verdicts, newest first", [])
         assert [row[3] for row in rows] == [
             f"{s['helpful']}/{s['harmful']}" for s in steps[:-21:-1]
         ]
