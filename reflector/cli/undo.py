@@ -53,10 +53,10 @@ def undo(
 ) -> None:
     """Undo your newest change, or the one you name.
 
-    Without a name, `undo` reverses the change that your last command made to rules, to a verdict,
-    to the counting policy, or to the sessions that count. If you run `undo` again, `undo` reverses
-    the previous change. For an import, or a change by an agent or on another machine, `undo` needs
-    the position in `reflector log`. You can also undo an undo.
+    Without a name, `undo` reverses the last change that you made to rules, a verdict, the counting
+    policy or the sessions that count. If you run `undo` again, `undo` reverses the previous change.
+    For an import, or a change by an agent or on another machine, `undo` needs the position in
+    `reflector log`. You can also undo an undo.
 
     Name a rule to undo its last change or its removal. You can also name a position of `reflector
     log`, several positions such as 41..43, or an event's id. Name a session, a reflection or a
