@@ -104,7 +104,7 @@ def test_refused_undo_names_the_later_changes(agent: Agent) -> None:
     _changed(agent, BEFORE, AFTER, AFTER + b"\n- Mine.\n", AFTER + b"\n- Mine.\n- More.\n")
     newest, later, place, *_ = _places(agent)
     refused = agent.call("undo", place, code=1).err
-    assert f"changed later, by change {later}, {newest}. To see the last one" in refused
+    assert f"changed later, by change {later}, {newest}. To see the last change" in refused
 
 
 def test_file_is_undone_after_an_older_undo(agent: Agent) -> None:

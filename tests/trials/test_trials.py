@@ -197,7 +197,7 @@ def test_rules_in_agent_files_are_exempt(
 
 
 def test_long_trial_needs_yes_without_a_terminal(agent: Agent) -> None:
-    assert "more than half a year here: add --yes" in agent.call("trial", "start", code=2).err
+    assert "more than half a year: add --yes" in agent.call("trial", "start", code=2).err
     assert agent.events("trial.opened") == []
     assert "no trial is running" in agent.call("trial", "stop", code=2).err
     assert agent.json("trial", "status") is None
