@@ -205,7 +205,7 @@ MOVING = PAGES["moving.md"]
 GATED = section("embedding.md", "Gated reflection")
 HOSTED = section("embedding.md", "In your own transaction").partition("In a notebook")[0]
 PLAYED: dict[str, tuple[str, Callable[[Agent], Path], int]] = {
-    "readme": (PAGES["README.md"].partition("\n## Use it\n")[0], earlier, 1),
+    "readme": (PAGES["README.md"].partition("\n## Use reflector\n")[0], earlier, 1),
     "editing": (PAGES["editing.md"].partition("\n## How the playbook grows\n")[0], empty, 11),
     "playbooks": (
         section("reference.md", "Playbooks").partition("### The agent's tools")[0],
