@@ -45,7 +45,7 @@ from reflector.text.phrases import counted
 _MOST_DROPPED = 3
 #: The names of session states on the screen. Other states are shown unchanged.
 _STATES = {"skipped": "without a verdict", "given_up": "given up", "completed": "judged"}
-_NO_LEDGER = "none yet; `reflector add` creates a ledger"
+_NO_LEDGER = "no ledger yet; `reflector add` creates a ledger"
 
 Row = tuple[str, str]
 
