@@ -78,8 +78,8 @@ def test_flags_win_over_environment_over_project_over_user(tmp_path: Path) -> No
         ('projects = ["*"]', "may only be set in your own file"),
         ('proposals = "accept"', "only your own file may set"),
         ('model = "the-dearest-1"', "sets the price of a request"),
-        ("request_tokens = 10000000", "only lower"),
-        ("monthly_tokens = 0", "only lower"),
+        ("request_tokens = 10000000", "cannot exceed your own limit"),
+        ("monthly_tokens = 0", "cannot exceed your own limit"),
         ('fixtures = "x.json"', "may only be set in your own file"),
     ],
 )
