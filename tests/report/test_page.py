@@ -176,7 +176,7 @@ def test_waiting_work_is_named_with_its_command(agent: Agent) -> None:
     }
     assert all(many for many, _ in waits.values())
     for kind, (many, command) in waits.items():
-        assert f"{many} {kind}: reflector {command}" in page.text
+        assert f"{kind.capitalize()}: {many}, reflector {command}" in page.text
     first = page.tables["Failures"][0]
     assert first[3] == f"reflector reflect {first[1]}"
     assert said(agent, "show", first[1])["session_id"].startswith(first[1])
