@@ -109,10 +109,8 @@ def evidence_of(
     Raises:
         LedgerError: the ledger cannot be read.
     """
-    advice = advice_to_check(project, [])
     file = place.rpartition(":")[0]
-    if file and not any(line.file == file for line in advice.lines):
-        advice = advice_to_check(project, [project.root / file])
+    advice = _advice_with(project, file)
     lines = advice.lines
     here = [each for each in lines if each.place == place]
     line = next((each for each in here if each.is_rule), here[0] if here else None)
@@ -145,6 +143,15 @@ def evidence_of(
             row = repeated_row(repeated)
             words += [row.evidence[0].partition(";")[0], *row.quotes]
     return LineEvidence(words, deeds, gone)
+
+
+def _advice_with(project: Project, file: str) -> Advice:
+    """Return the lines that `check` reads, or those of a file that it does not read without its
+    name.
+    """
+    advice = advice_to_check(project, [])
+    is_read = not file or any(line.file == file for line in advice.lines)
+    return advice if is_read else advice_to_check(project, [project.root / file])
 
 
 def _import_words(file: str, advice: Advice) -> LineEvidence | None:
@@ -253,6 +260,12 @@ def _deeds(alone: RuleCount, session: _Session) -> Iterator[tuple[str, ShownLine
     if tally.against:
         ran = session.words.get(f"{RAN} against")
         yield _AGAINST, ran or session.words.get(f"{WROTE} against", ShownLine())
+    yield from _deed_asked_for(alone, session)
+
+
+def _deed_asked_for(alone: RuleCount, session: _Session) -> Iterator[tuple[str, ShownLine]]:
+    """Yield what the agent did with the rule's words, or that it did not run a due command."""
+    tally = alone.since
     is_due = alone.occasion and alone.names_command
     if is_due and tally.came_up and not (tally.run or tally.against):
         yield _NOT_DONE, session.words.get("occasion", ShownLine())

@@ -45,17 +45,21 @@ def opened(
         return
     with ExitStack() as closing:
         trouble = _bring_up_to_date(place) if is_plain else ""
-        places = [place] if place.user else [place, Place(user=True)]
-        stores = []
-        for each in places:
-            if each.is_untouched:
-                continue
-            opening = each.changing() if changes else each.reading()
-            stores.append(Store(each.project(), closing.enter_context(opening)))
+        stores = _stores(place, closing, changes=changes)
         until = last_time(stores[0].ledger, moment) if moment is not None and stores else None
         if trouble:
             place.note([f"reflector could not record changes to memory files yet: {trouble}"])
         yield [replace(store, until=until) for store in stores]
+
+
+def _stores(place: Place, closing: ExitStack, *, changes: bool) -> list[Store]:
+    """Open the ledgers that exist, and close them with `closing`."""
+    stores = []
+    for each in [place] if place.user else [place, Place(user=True)]:
+        if not each.is_untouched:
+            opening = each.changing() if changes else each.reading()
+            stores.append(Store(each.project(), closing.enter_context(opening)))
+    return stores
 
 
 def _is_projects(project: Project) -> bool:

@@ -15,7 +15,7 @@ base. The only conflict is a bullet whose text both sides changed.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Container, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -84,8 +84,8 @@ def merge_versions(
     their_new_bullets = their_new_names - {*their_names.values()}
     our_new_bullets = our_bullets.keys() - {*our_names.values()}
     # A removed bullet may have a new name on the other side, where its name means another bullet.
-    we_removed = {_advice(b) for b in base if our_names[b.name] not in our_bullets}
-    they_removed = {_advice(b) for b in base if their_names[b.name] not in their_bullets}
+    we_removed = _removed(base, our_names, our_bullets)
+    they_removed = _removed(base, their_names, their_bullets)
     for bullet in theirs:
         if bullet.name in their_new_bullets and _advice(bullet) not in we_removed:
             merged.append((bullet, bullet))
@@ -96,10 +96,19 @@ def merge_versions(
             is_taken = bullet.name in their_bullets
             (displaced if is_taken else merged).append((bullet, bullet))
     names = Names([*base_bullets, *our_bullets, *their_bullets])
-    for our_bullet, their_bullet in displaced:
-        name = names.next(our_bullet.section)
-        merged.append((replace(our_bullet, name=name), replace(their_bullet, name=name)))
-    return merged
+    return merged + [_named(pair, names.next(pair[0].section)) for pair in displaced]
+
+
+def _named(pair: tuple[Bullet, Bullet], name: str) -> tuple[Bullet, Bullet]:
+    ours, theirs = pair
+    return replace(ours, name=name), replace(theirs, name=name)
+
+
+def _removed(
+    base: Iterable[Bullet], names: Mapping[str, str], side: Container[str]
+) -> set[tuple[str, str]]:
+    """Return the advice of the bullets that a side removed."""
+    return {_advice(bullet) for bullet in base if names[bullet.name] not in side}
 
 
 def names_on(side: Iterable[Bullet], bullets: Sequence[Bullet]) -> dict[str, str]:

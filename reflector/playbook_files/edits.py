@@ -13,7 +13,7 @@ checkout of another branch neither removes nor rewords advice that the ledger le
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Collection, Iterable, Mapping, Sequence, Set
 from dataclasses import replace
 from functools import cached_property
 from itertools import chain
@@ -411,12 +411,7 @@ class _Version:
         If the version has two bullets of the ledger under exchanged names, each gets the other's.
         """
         revisions = {edit.name: edit for edit in self.edits if edit.name and edit.kind == "revise"}
-        arriving: dict[str, BulletRow] = {}
-        for words, row in self._live_by_words.items():
-            bullet = self._their_words.get(words)
-            is_renamed = row.name in self._changed_names - self._new_names.keys()
-            if bullet is not None and bullet.name in revisions and is_renamed:
-                arriving[bullet.name] = row
+        arriving = self._arriving(revisions)
         events: list[NewEvent] = []
         leaving = {row.name for row in arriving.values()}
         # A bullet can arrive only under a name that its bullet leaves.
@@ -432,6 +427,18 @@ class _Version:
             if name not in self._new_names and self._must_leave(edit):
                 events.append(self._moved_to_next(name))
         return events
+
+    def _arriving(self, revisions: Collection[str]) -> dict[str, BulletRow]:
+        """Return the bullets whose words the version has under the name of another bullet, by that
+        name.
+        """
+        arriving: dict[str, BulletRow] = {}
+        for words, row in self._live_by_words.items():
+            bullet = self._their_words.get(words)
+            is_renamed = row.name in self._changed_names - self._new_names.keys()
+            if bullet is not None and bullet.name in revisions and is_renamed:
+                arriving[bullet.name] = row
+        return arriving
 
     def _must_leave(self, revision: Change) -> bool:
         """Return whether a bullet's name means another bullet in the version, because the branch

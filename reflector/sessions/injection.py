@@ -448,18 +448,25 @@ def _read_playbook(
     hidden = {bullet.text for bullet in loaded.bullets if hidden_fault(bullet.text)}
     known = None if is_plain and not hidden else (ask or partial(_of_ledger, folder))()
     live = known.bullets if known is not None else ()
-    trouble = _trouble_of(loaded, known, path)
-    if trouble is None and not hidden.issubset(bullet.text for bullet in live):
-        trouble = Trouble(
-            f"{path} has an invisible character in a rule, so its rules are not shown",
-            "Ask the user to correct the file; `reflector list` names the place.",
-        )
+    trouble = _trouble_of(loaded, known, path) or _hidden_trouble(hidden, live, path)
     if trouble is not None:
         return _Playbook(state, live, (trouble,))
     if loaded.format == "foreign" and (known is None or known.found.kind == "foreign"):
         return _Playbook(state, live)
     removed = known.removed if known is not None else ()
     return _Playbook(state, _citable(loaded, live, removed))
+
+
+def _hidden_trouble(hidden: set[str], live: Sequence[Bullet], path: str) -> Trouble | None:
+    """Return the reason to report if a text with invisible characters is not in the ledger, which
+    has such texts from before they were refused.
+    """
+    if hidden.issubset(bullet.text for bullet in live):
+        return None
+    return Trouble(
+        f"{path} has an invisible character in a rule, so its rules are not shown",
+        "Ask the user to correct the file; `reflector list` names the place.",
+    )
 
 
 def _trouble_of(loaded: Loaded, known: Known | None, path: str) -> Trouble | None:
