@@ -25,6 +25,7 @@ from reflector.project import Project
 
 #: The key of the store of a project without a ledger.
 _UNRECORDED = "reflector.unrecorded"
+_NUMBERS = "this project does not have a ledger yet; with a ledger, these changes get other numbers"
 
 
 @contextmanager
@@ -82,6 +83,7 @@ def _unrecorded(place: Place, moment: str | None) -> list[Store]:
         context.meta[_UNRECORDED] = store, closing
         if project.config.memory != "off":
             place.note(bring_up_to_date(project, store.ledger))
+            place.note([_NUMBERS] if store.ledger.head().position else [])
     store, _ = context.meta[_UNRECORDED]
     return [replace(store, until=moment and last_time(store.ledger, moment))]
 

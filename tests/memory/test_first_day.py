@@ -51,6 +51,14 @@ def test_question_leaves_no_file(old: Agent, ledger_url: str, question: str) -> 
     assert _files(old) == before
 
 
+def test_numbers_without_a_ledger_are_preliminary(old: Agent, ledger_url: str) -> None:
+    is_file = ledger_url.startswith("sqlite")
+    told = "with a ledger, these changes get other numbers"
+    assert (told in old.call("blame", "CLAUDE.md").err) is is_file
+    old.call("add", "pat", "Run the tests")
+    assert told not in old.call("blame", "CLAUDE.md").err
+
+
 def _files(agent: Agent) -> set[str]:
     return {
         str(path)
