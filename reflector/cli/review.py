@@ -124,7 +124,7 @@ class WaitingJson:
 @json_option
 @click.pass_context
 def review(ctx: click.Context, session: str | None, as_json: bool) -> None:
-    """Decide on citations and proposals.
+    """Give verdicts and decide on proposals.
 
     In a terminal, you see each citation without a verdict and each proposal, with the evidence. You
     decide on a citation or a proposal with one key. Your verdict replaces the other verdicts on

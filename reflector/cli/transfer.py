@@ -118,8 +118,8 @@ def adopt(
 
     It is safe to repeat this command.
 
-    The rules of a FILE that your agent loads, such as CLAUDE.md or AGENTS.md, stay in FILE, and
-    FILE does not change. `list` shows each rule with its line, and `check` counts sessions for each
+    If your agent loads FILE itself, such as CLAUDE.md or AGENTS.md, the rules stay there and FILE
+    does not change. `list` shows each rule with its line, and `check` counts sessions for each
     rule. With --move, the rules move into the playbook. The command shows the lines that it would
     remove from FILE, and waits for your confirmation.
 
@@ -544,7 +544,8 @@ def redact(
         raise click.UsageError("redact needs exactly one of EVENT, --where TEXT and --session ID")
     if why is None:
         raise click.UsageError(
-            "give a reason with --why, but not the text to erase: the reason stays in the ledger"
+            "give a reason with --why. Do not repeat the text to erase in the reason, because the "
+            "reason stays in the ledger"
         )
     place.needs_playbook()
     with place.pipeline() as pipeline:

@@ -156,8 +156,9 @@ def _refuse_useless(
     if mirrored:
         end = place.command("mirror --off", mirrored[0])
         raise click.UsageError(
-            f"{', '.join(mirrored)} contains the whole playbook, so the agent always reads it. End "
-            f"the mirror with `{end}`. Move the file's own rules into the playbook with "
+            "a trial cannot hide rules, because the agent always reads "
+            f"{', '.join(mirrored)}, and this file contains the whole playbook. First stop this "
+            f"copy with `{end}`, then move the file's own rules into the playbook with "
             f"`{place.command('adopt --move')}`"
         )
     for name in bullets:
@@ -325,7 +326,7 @@ def _print_plan(found: Plan, *, placebo: bool = False) -> None:
         late = f"9 of 10 within {length.late} weeks"
         if length.late is None:
             late = "fewer than 9 of 10 within a year"
-        half = f"half of the trials end within {length.weeks} weeks, {late}"
+        half = f"half of such trials end within {length.weeks} weeks, {late}"
         ends = "not within a year" if length.weeks is None else half
         say(f"  {length.points:2} percentage points: {ends}")
     costs = [

@@ -381,7 +381,7 @@ def _speakers(ledger: Ledger) -> Iterator[Check]:
     listed = ", ".join(f"{tag} {count}" for tag, count in tags.most_common(5))
     what = (
         f"in the last {_UNKNOWN_SINCE.days} days, reflector did not recognise the speaker of "
-        f"{counted(tags.total(), 'message')}, by tag: {listed}"
+        f"{counted(tags.total(), 'message')}; number per tag: {listed}"
     )
     text = f"{what}. A judge sees these messages, but they never count as your words"
     yield Check(

@@ -336,7 +336,8 @@ def assert_counters(
     row = writing.sql.run(query, name).fetchone()
     if row is None:
         raise NoSuchTarget(
-            f"the rule {name!r} does not exist; to list all rules, run `reflector list --removed`"
+            f"the rule {name!r} does not exist; to see all rules, including removed ones, run "
+            "`reflector list --removed`"
         )
     if tuple(row) != (helpful, harmful):
         raise LedgerError(

@@ -110,7 +110,8 @@ def why_not_live(bullets: Bullets, name: str) -> str | None:
     bullet = bullets.get(name)
     if bullet is None:
         return (
-            f"the rule {name!r} does not exist; to list all rules, run `reflector list --removed`"
+            f"the rule {name!r} does not exist; to see all rules, including removed ones, run "
+            "`reflector list --removed`"
         )
     if bullet.status == "live":
         return None

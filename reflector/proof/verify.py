@@ -327,7 +327,7 @@ class Walk:
             message = f"the text of this {event.type} was erased, but the ledger contains it again"
             return Finding("redaction", event.position, message, _AGAIN)
         if not is_redacted:
-            message = "the data of this event was erased, but no event.redacted records the erasure"
+            message = "the data of this event was erased, but no `event.redacted` event shows why"
             return Finding("redaction", event.position, message, RESTORE)
         if event.type in EVENT_TYPES and EVENT_TYPES[event.type].all_prose:
             return None

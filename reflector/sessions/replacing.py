@@ -138,8 +138,8 @@ def offer(project: Project) -> Offer:
     end = entries.copy_end(project.root)
     if entry is not None and end.position:
         words = (
-            f"{file} is missing. reflector has a copy of this ledger with "
-            f"{counted(end.position, 'event')}, origin {entry.origin}"
+            f"{file} is missing. reflector has a copy of the ledger {entry.origin} with "
+            f"{counted(end.position, 'event')}"
         )
         return Offer(words, "Restore this copy?")
     raise LedgerUnavailable(

@@ -228,7 +228,7 @@ def test_a_watched_rule_cannot_be_withheld(agent: Agent) -> None:
 def test_a_mirror_refuses_any_trial(agent: Agent, names: list[str]) -> None:
     agent.call("mirror", "AGENTS.md")
     error = agent.call("trial", "start", *names, "--yes", code=2).err
-    assert "AGENTS.md contains the whole playbook" in error
+    assert "always reads AGENTS.md, and this file contains the whole playbook" in error
     assert "adopt --move" in error
 
 

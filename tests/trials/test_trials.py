@@ -192,7 +192,8 @@ def test_rules_in_agent_files_are_exempt(
     ).err
     agent.call("mirror", "AGENTS.md")
     assert (
-        "AGENTS.md contains the whole playbook" in agent.call("trial", "start", "--yes", code=2).err
+        "always reads AGENTS.md, and this file contains the whole playbook"
+        in agent.call("trial", "start", "--yes", code=2).err
     )
 
 
