@@ -90,7 +90,8 @@ def test_refusal_names_every_file(world: World, asked: Agent) -> None:
     file.write_text(file.read_text() + "- Mine.\n")
     refused = asked.call("undo", "--memory", "00000001", code=1).err
     assert "`undo` can restore AGENTS.md to the version before" in refused
-    assert "only the lines of these changes: 2\n@@ line 3 @@\n-- Run make check." in refused
+    assert "can reverse only change 2 in CLAUDE.md" in refused
+    assert "stay:\n@@ line 3 @@\n-- Run make check." in refused
     asked.call("undo", "--memory", "00000001", "--yes")
     assert file.read_text() == "# Rules\n\n- Run make test.\n- Mine.\n"
     assert not world.path("AGENTS.md").exists()
