@@ -505,7 +505,6 @@ MUTATIONS = [
     Mutation(TOKENS, 'form="" if is_command else DEED', "form=DEED", COUNTED),
     Mutation(TOKENS, ' if around.span else ""', "", COUNTED),
     Mutation(TOKEN, "            and self.form != SCRIPT\n", "", COUNTED),
-    Mutation(SOUGHT, "self.token.form in _OF_COMMANDS:", "self.token.form == DEED:", COUNTED),
     Mutation(SHELL, r'"(?:^|/)test_|[._-]', r'"(?!)[._-]', COUNTED),
     Mutation(SHELL, "or _IS_RUN.match(after)", "", COUNTED),
     Mutation(SHELL, r"(?<!\\\n)^", "^", COUNTED),

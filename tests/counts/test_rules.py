@@ -576,6 +576,7 @@ def test_name_is_run_as_command(command: str) -> None:
         ("Use `uv`, not `pip`.", runs("uv pip install x")),
         ("Never git push.", runs("git commit")),
         ("Use rg, not grep", runs("rg x src")),
+        ("Never run bare `pytest`.", edits("def pytest_addoption(parser):", file="/a.py")),
         ("Search with `rg`, not `grep`.", runs("pnpm test 2>&1 | grep -E 'passed|failed'")),
         ("Never use `sed` to edit files.", runs("git log --oneline | sed -n 1,5p")),
         ("Use `bun`, not `npm` or `node`.", edits('import a from "node:path"', file="/a.ts")),
