@@ -26,6 +26,8 @@ SEAL_KEY = "seal.key"
 #: The beginning of a delivery, before the hexadecimal digits of its seal.
 _SEAL = b'{"v":1,"seal":"'
 _SEAL_DIGITS = 64
+#: The most bytes of a key. A longer file, such as one with a line break at its end, has a key, too.
+_KEY_BYTES = 32
 # The files in the user's own folder of the project:
 #: The file of the note about its ledger.
 ENTRY = "entry.json"
@@ -219,7 +221,7 @@ def _seal_key() -> bytes:
     """
     path = f"{person_folder()}/{SEAL_KEY}"
     try:
-        return read_file(path, 64)
+        return read_file(path, _KEY_BYTES)
     except FileNotFoundError:
         pass
     except (OSError, ValueError):
@@ -233,7 +235,7 @@ def _seal_key() -> bytes:
             pass
         finally:
             system.unlink(draft)
-        return read_file(path, 64)
+        return read_file(path, _KEY_BYTES)
     except (OSError, ValueError):
         return b""
 
@@ -291,7 +293,7 @@ def open_person() -> str:
     folder = person_folder()
     if not folder:
         raise FileNotFoundError(
-            2, ("you do not have a home folder, so reflector stores nothing there")
+            2, "you do not have a home folder, so reflector stores nothing there"
         )
     # $HOME exists; each folder below it is created in turn.
     for end in range(folder.index("/.local/") + len("/.local"), len(folder) + 1):

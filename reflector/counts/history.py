@@ -152,8 +152,10 @@ class _ReadFiles:
             return
         words = {*_NAME.findall(name)}
         is_unread = not (words <= self._known or self._knows_all)
+        is_read = words <= self._read
         for each in self.sought:
-            if is_unread if each.token.form == UNREAD else words <= self._read:
+            is_shown = is_unread if each.token.form == UNREAD else is_read
+            if is_shown:
                 yield each, 0
 
     def note(self, act: Act, call: Settled) -> None:

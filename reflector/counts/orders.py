@@ -41,7 +41,7 @@ _READ_FIRST = lazy_pattern(
 
 _PASSES = r"(?:pass(?:es|ed|ing)?|succeeds?|(?:is|are|be|stay)\s+green)"
 _MUST = r"(?:\s+(?:must|should|(?:has|have|needs?)\s+to|all|always))*"
-_CHECK = r"(?:(?P<{0}>`[^`\n]+`)|(?P<{0}_tests>(?:all\s+|the\s+|unit\s+|your\s+)*tests))"
+_CHECK = r"(?:(?P<{0}>`[^`\n]+`)|(?P<{0}_tests>(?:all\s+|the\s+|unit\s+|your\s+){{0,4}}tests))"
 _ACT = r"(?P<{0}>commit|push)(?:ting|ing|s)?\b"
 _NEVER = r"(?:never|do not|don['’]?t)"
 #: Orders to commit or push only after a check passed. The groups of the last one name its failure.

@@ -5,10 +5,10 @@ then on the former name means the other advice. So in one ledger a name may mean
 before and one after a position. A bullet is known by the name that it has at the end.
 
 Invariant: a renaming is a fact about the names of one ledger. It applies to each event that this
-ledger had before, whoever recorded the event first. A merge brings events under the names that
-their bullets have at the end, so it does not bring the renaming itself. Merges of earlier versions
-did bring it, with events under the names that they had there. Such a renaming applies to the
-events of the ledger that it came from.
+ledger had before, even if another ledger recorded the event first. A merge brings events under the
+names that their bullets have at the end, so it does not bring the renaming itself. Merges of
+earlier versions did bring it, with events under the names that they had there. Such a renaming
+applies to the events of the ledger that it came from.
 """
 
 from __future__ import annotations

@@ -29,7 +29,8 @@ def text_at(value: Any, *path: str | int) -> str:
 
 def usage_in(tokens: Any, *names: str, cached_in_input: bool = False) -> Usage:
     """Return tokens by the names of their counts: input, output, read from the cache, written to
-    it. A name is "" if there is no such count. Anything but a sensible whole number counts as 0.
+    it. The name of a missing count is "". A count that is not a whole number, or is too large, is
+    read as 0.
 
     cached_in_input  whether the count of the input contains the tokens that were read
     """

@@ -783,7 +783,7 @@ def refresh_project(project: Project, ledger: Ledger) -> list[str]:
             return [f"{reason}; try again in a moment"]
         if pipeline.only_reads:
             return unread_notes(project)
-        if spool.pending_for(project.root):
+        if spool.has_pending(project.root):
             _take_deliveries(pipeline, "due")
         else:  # only proposals may lapse
             waiting_proposals(pipeline.ledger, sweeps=True)

@@ -166,6 +166,14 @@ def pending_for(project: Path, part: str = "", aside: list[Failed] | None = None
     return sorted(deliveries, key=lambda delivery: delivery.received_at_ns)
 
 
+def has_pending(project: Path) -> bool:
+    """Return whether a project's spool has a pending file, even one that cannot be read, or a
+    delivery of the project is kept with the user.
+    """
+    own = Path(files.state_folder(str(project))) / "spool"
+    return bool(_records(own) or pending_for(project))
+
+
 def failed_deliveries(spool_dir: Path) -> list[Failure]:
     """Return the deliveries that could not be recorded, oldest first."""
     return [_failure(path) for path in _records(spool_dir / "failed")]
@@ -441,7 +449,8 @@ def _read_record(path: Path) -> dict[str, Any]:
         raise ValueError(f"reflector's hook did not write {path}")
     if not is_sealed(raw):
         raise _Foreign(
-            "this report lacks the seal of your hooks, so it may have come with a repository"
+            "this report lacks the seal of your hooks, so it may have come with a repository; in "
+            "that case, remove the file"
         )
     return dict(record)
 

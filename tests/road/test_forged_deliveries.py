@@ -63,6 +63,21 @@ def test_another_home_records_its_delivery_later(agent: Agent, tmp_path: Path) -
     assert [event["session_id"] for event in another.events("session.recorded")] == ["s-1"]
 
 
+def test_question_names_a_foreign_delivery(agent: Agent, tmp_path: Path) -> None:
+    _another(agent, tmp_path).hook("SessionEnd", session_id="s-1", transcript_path="")
+    assert "lacks the seal of your hooks" in agent.call("list").err
+    assert agent.json("status", code=1)["spool"]["pending"] == 0
+
+
+def test_longer_key_seals_too(agent: Agent, tmp_path: Path) -> None:
+    agent.hook("SessionEnd", session_id="s-0", transcript_path="")
+    with (agent.own.parent / handover.SEAL_KEY).open("ab") as key:
+        key.write(b"\n")
+    agent.hook("SessionEnd", session_id="s-1", transcript_path=str(_cited(tmp_path)))
+    agent.call("drain")
+    assert [event["session_id"] for event in agent.events("session.recorded")] == ["s-1"]
+
+
 def test_seal_key_is_private_and_stays(agent: Agent) -> None:
     agent.hook("SessionEnd", session_id="s-1", transcript_path="")
     key = agent.own.parent / handover.SEAL_KEY
