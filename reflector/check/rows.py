@@ -112,7 +112,7 @@ def _row(rule: RuleFacts, speech: Speech) -> Row:
     strongest = signals[0]
     rank = SIGNALS.index(strongest), -strongest.count(rule)
     evidence = [signal.words(rule, speech) for signal in signals]
-    if _is_followed(rule) and not rule.judged_since.followed:
+    if strongest.name == _SAID_AGAIN and _is_followed(rule):
         evidence.append(f"followed in {followed_words(rule)}")
     return Row(rule.place, plain_words(rule.text), tuple(evidence), rank)
 
@@ -368,12 +368,14 @@ def _doubted_words(rule: RuleFacts, _: Speech) -> str:
     return f"{words}, too few to tell"
 
 
+#: The signal of your own words, which does not show whether the agent followed the rule.
+_SAID_AGAIN = "said again"
 #: The kinds of evidence, the strongest first.
 SIGNALS: Sequence[Signal] = (
     Signal("broken", _broken, _broken_words),
     Signal("harmful", _harmed, _harmed_words),
     Signal("forbidden", _breached, _breached_words),
-    Signal("said again", lambda rule: rule.counts.said, _said_words),
+    Signal(_SAID_AGAIN, lambda rule: rule.counts.said, _said_words),
     Signal("not run", _missed, _missed_words),
     Signal(
         "missing path",

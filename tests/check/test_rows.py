@@ -70,6 +70,19 @@ def test_row_has_its_evidence_in_words(name: str) -> None:
     assert part_of(facts) is Part.LOOK
 
 
+def test_repeated_rule_shows_how_often_it_was_followed() -> None:
+    facts = rule(since=counts(20, said=1, came_up=17, run=15, done=15), **_RUNS)
+    (row,) = rows_of(page(facts), TODAY)
+    assert row.evidence[1:] == ("followed in 15 of 17 sessions",)
+
+
+def test_broken_rule_is_not_called_followed() -> None:
+    choice = {"has_words": True, "is_choice": True}
+    facts = rule(since=counts(20, said=1, came_up=9, against=2, done=9), **choice)
+    (row,) = rows_of(page(facts), TODAY)
+    assert row.evidence[1:] == ("you repeated this rule in 1 of 20 sessions",)
+
+
 def test_rows_have_the_order_of_their_kinds() -> None:
     rules = [
         replace(facts, place=f"CLAUDE.md:{index}")
