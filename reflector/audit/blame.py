@@ -13,9 +13,19 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from reflector.audit.standing import Standing, Verdict, verdicts_in
-from reflector.events import event as ev
 from reflector.events.bullets import UNCOUNTED
-from reflector.events.event import RESTATED, Event, identity
+from reflector.events.event import (
+    BULLET_CHECKED,
+    BULLET_MERGED,
+    BULLET_RECOUNTED,
+    HUMAN,
+    PLAYBOOK_IMPORTED,
+    REFLECTION_ANSWERED,
+    REFLECTION_COMPLETED,
+    RESTATED,
+    Event,
+    identity,
+)
 from reflector.events.sessions import quoted_in, rationale_of, said_wrong
 from reflector.handover import words
 from reflector.ledger.as_of import Past
@@ -178,7 +188,7 @@ class _History:
         # Read them in one query, because an import may have as many bytes as all tags together.
         positions = {tag.position for tags in self.tags.values() for tag in tags}
         self.events = ledger.all_at(positions | {*self.births.values()})
-        imports = [event for event in self.events.values() if event.type == ev.PLAYBOOK_IMPORTED]
+        imports = [event for event in self.events.values() if event.type == PLAYBOOK_IMPORTED]
         self.imported = {
             event.position: {
                 str(entry.get("name")): entry for entry in reversed(event.facts.get("bullets", ()))
@@ -195,7 +205,7 @@ class _History:
         with ledger.asking() as sql:
             for tag in verdicts_in(sql, self.then.position, self.births.keys()):
                 tags[tag.name].append(tag)
-        for event in ledger.events(types=[ev.BULLET_CHECKED], upto=self.then.position):
+        for event in ledger.events(types=[BULLET_CHECKED], upto=self.then.position):
             name = _name_in(event)
             # An answer that counts has its own tag.
             if name in self.births and event.facts.get("disposition") != "counted":
@@ -209,7 +219,7 @@ class _History:
         recounts: dict[str, list[Event]] = defaultdict(list)
         first = min(self.births.values(), default=0)
         upto = self.then.position
-        for event in ledger.events(types=[ev.BULLET_RECOUNTED], after=first, upto=upto):
+        for event in ledger.events(types=[BULLET_RECOUNTED], after=first, upto=upto):
             name = _name_in(event)
             if name in self.births and event.position > self.births[name]:
                 recounts[name].append(event)
@@ -266,8 +276,8 @@ class _Blame:
         cause: Event | None = None
         if disposition == "counted":
             disposition, cause = self._standing_of(verdict)
-        if event.type == ev.BULLET_CHECKED:
-            completion_id = identity(ev.REFLECTION_COMPLETED, event.reflection_id or "")
+        if event.type == BULLET_CHECKED:
+            completion_id = identity(REFLECTION_COMPLETED, event.reflection_id or "")
             ids = (event.event_id, completion_id, event.target_id)
             disposition = disposition if all(map(self.then.is_active, ids)) else "retracted"
         if disposition == "counted":
@@ -334,8 +344,8 @@ class _Blame:
         values = self.history.values_in(event, name)
         if values is None:
             return None
-        is_recount = event.type == ev.BULLET_RECOUNTED
-        is_merge = event.type == ev.BULLET_MERGED
+        is_recount = event.type == BULLET_RECOUNTED
+        is_merge = event.type == BULLET_MERGED
         baseline = (values.get("helpful", 0), values.get("harmful", 0))
         if baseline == (0, 0) and not (is_recount or is_merge):
             return None
@@ -394,10 +404,10 @@ def _origin(event: Event) -> str:
     """Return the origin of a start value in words."""
     if RESTATED in event.meta:
         return "counted again after a merge of two ledgers,"
-    if event.type == ev.PLAYBOOK_IMPORTED:
+    if event.type == PLAYBOOK_IMPORTED:
         return "imported"
-    if event.type == ev.BULLET_RECOUNTED:
-        return f"set by {'hand' if event.actor == ev.HUMAN else event.actor}"
+    if event.type == BULLET_RECOUNTED:
+        return f"set by {'hand' if event.actor == HUMAN else event.actor}"
     return "added"
 
 
@@ -435,12 +445,12 @@ class _Judged(NamedTuple):
 def _judged(ledger: Ledger, tags: Iterable[Event]) -> dict[str, _Judged]:
     """Return the reflections of tags, by their id."""
     completions = ledger.having(
-        {identity(ev.REFLECTION_COMPLETED, tag.reflection_id or "") for tag in tags}
+        {identity(REFLECTION_COMPLETED, tag.reflection_id or "") for tag in tags}
     )
     window_ids = {event.target_id for event in completions if event.target_id}
     windows = {event.event_id: event for event in ledger.having(window_ids)}
     answers: dict[tuple[str | None, str], list[Event]] = defaultdict(list)
-    where = f"{whose([ev.REFLECTION_ANSWERED])} AND target_id IN ? ORDER BY position"
+    where = f"{whose([REFLECTION_ANSWERED])} AND target_id IN ? ORDER BY position"
     with ledger.asking() as sql:
         for event in events_where(sql, where, window_ids):
             answers[event.target_id, event.actor].append(event)
@@ -461,7 +471,7 @@ def _text(data: dict[str, Any], key: str) -> str | None:
 def _cause(event: Event | None) -> Cause | None:
     if event is None:
         return None
-    is_merge = event.type == ev.BULLET_RECOUNTED and RESTATED in event.meta
+    is_merge = event.type == BULLET_RECOUNTED and RESTATED in event.meta
     reason = IN_A_MERGE if is_merge else event.facts.get("reason")
     return Cause(
         event.position,

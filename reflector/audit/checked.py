@@ -22,8 +22,14 @@ from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
-from reflector.events import event as ev
-from reflector.events.event import Event
+from reflector.events.event import (
+    BULLET_ADDED,
+    BULLET_CHECKED,
+    REFLECTION_ANSWERED,
+    REFLECTION_COMPLETED,
+    Event,
+    identity,
+)
 from reflector.events.sessions import quoted_in
 from reflector.ledger.as_of import Past
 from reflector.playbook.duplicates import Pair, duplicates
@@ -213,12 +219,12 @@ def checked_lines(
 def _tally_of(ledger: Ledger, then: Past, upto: int | None) -> _Tally:
     """Return the checks of a ledger up to a position."""
     tally = _Tally(ledger, then, upto)
-    for event in ledger.events(types=[ev.REFLECTION_ANSWERED], upto=upto):
+    for event in ledger.events(types=[REFLECTION_ANSWERED], upto=upto):
         tally.take_answer(event)
-    findings = ledger.events(types=[ev.BULLET_CHECKED], upto=upto)
+    findings = ledger.events(types=[BULLET_CHECKED], upto=upto)
     for event in sorted(findings, key=lambda event: event.arrived):
         tally.take_finding(event)
-    for event in ledger.events(types=[ev.BULLET_ADDED], upto=upto):
+    for event in ledger.events(types=[BULLET_ADDED], upto=upto):
         if event.facts.get("watched"):
             tally.lines[str(event.facts["name"])].file = str(event.facts.get("origin"))
     return tally
@@ -289,7 +295,7 @@ class _Tally:
         self._starts = session_starts(ledger, upto)
         self._readings = {
             event.event_id: event
-            for event in ledger.events(types=[ev.REFLECTION_COMPLETED], upto=upto)
+            for event in ledger.events(types=[REFLECTION_COMPLETED], upto=upto)
             if event.data is None or event.facts.get("mode") == MODE
         }
 
@@ -312,7 +318,7 @@ class _Tally:
 
     def take_finding(self, event: Event) -> None:
         """Add the finding of an answer about a line, if the answer counts."""
-        completion_id = ev.identity(ev.REFLECTION_COMPLETED, event.reflection_id or "")
+        completion_id = identity(REFLECTION_COMPLETED, event.reflection_id or "")
         if all(map(self.then.is_active, (event.event_id, event.target_id, completion_id))):
             reading = self._readings.get(completion_id)
             evidence = quoted_in(reading.facts, event.facts) if reading else {}

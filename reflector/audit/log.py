@@ -12,8 +12,7 @@ from collections.abc import Collection, Iterable
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from reflector.events import event as ev
-from reflector.events.event import Event, as_written
+from reflector.events.event import BULLET_TAGGED, BULLET_UNMERGED, Event, as_written
 from reflector.events.registry import EVENT_TYPES, NAMING_TYPES, names_in
 from reflector.ledger.reader import NOT_A_TAG, conditions
 
@@ -71,7 +70,7 @@ def select(
 def _positions_about(ledger: Ledger, name: str, types: Iterable[str] = NAMING_TYPES) -> list[int]:
     """Return the positions of the events about a bullet: its tags, and events of these types."""
     position_of = "strpos" if ledger.engine.dialect == "postgresql" else "instr"
-    rare_types = ", ".join(repr(type_) for type_ in types if type_ != ev.BULLET_TAGGED)
+    rare_types = ", ".join(repr(type_) for type_ in types if type_ != BULLET_TAGGED)
     tags = "SELECT position FROM tag WHERE playbook_id = ? AND name = ?"
     candidates = (
         "SELECT position FROM event WHERE playbook_id = ? AND "  # noqa: S608
@@ -84,7 +83,7 @@ def _positions_about(ledger: Ledger, name: str, types: Iterable[str] = NAMING_TY
     naming = [event for event in ledger.at(doubtful) if name in names_in(event.type, event.facts)]
     merges = {event.facts["name"] for event in naming if name in event.facts.get("sources", ())}
     if merges:  # undoing a merge is also about its sources
-        unmerged = ledger.events(types=[ev.BULLET_UNMERGED])
+        unmerged = ledger.events(types=[BULLET_UNMERGED])
         naming += [event for event in unmerged if event.facts.get("name") in merges]
     return [*positions, *(event.position for event in naming)]
 

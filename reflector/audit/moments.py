@@ -15,14 +15,12 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from reflector.audit.dates import FORMS, NotATime, Period, period_of
-from reflector.events import event as ev
-from reflector.events.event import written
+from reflector.events.event import REFLECTION_COMPLETED, Event, identity, written
 from reflector.events.registry import WINDOW_TYPES
 from reflector.ledger.reader import of_types
 from reflector.mistakes import Mistake
 
 if TYPE_CHECKING:
-    from reflector.events.event import Event
     from reflector.ledger.store import Ledger
 
 Kind = Literal["session", "reflection", "event"]
@@ -131,7 +129,7 @@ def target_named(ledger: Ledger, text: str) -> Target:
                 f"session {id} was not recorded, so it does not count; see `reflector show {id}`"
             )
         return Target(kind, id, windows)
-    event = ledger.event(ev.identity(ev.REFLECTION_COMPLETED, id) if kind == "reflection" else id)
+    event = ledger.event(identity(REFLECTION_COMPLETED, id) if kind == "reflection" else id)
     return Target(kind, id, [event] if event is not None else [])
 
 
@@ -148,7 +146,7 @@ def _like(ledger: Ledger, beginning: str) -> list[tuple[Kind, str]]:
         return []
     reflections = (
         "SELECT reflection_id FROM event WHERE playbook_id = ? AND "  # noqa: S608
-        f"{of_types([ev.REFLECTION_COMPLETED])}"
+        f"{of_types([REFLECTION_COMPLETED])}"
         " AND substr(reflection_id, 1, ?) = ? ORDER BY position LIMIT ?"
     )
     # Ids are hex digits, so ids with this beginning are a range of the index in every language.

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from reflector.audit.blame import Step, blame_bullets
-from reflector.events import event as ev
+from reflector.events.event import BULLET_TAGGED, HUMAN
 from reflector.ledger.reader import events_where, whose
 
 if TYPE_CHECKING:
@@ -24,9 +24,9 @@ def judged_by_person(ledger: Ledger, then: Past) -> list[str]:
     Raises:
         LedgerError: the ledger cannot be read.
     """
-    where = f"{whose((ev.BULLET_TAGGED,))} AND actor = ? AND position <= ?"
+    where = f"{whose((BULLET_TAGGED,))} AND actor = ? AND position <= ?"
     with ledger.asking() as sql:
-        tags = events_where(sql, where, ev.HUMAN, then.position)
+        tags = events_where(sql, where, HUMAN, then.position)
     by_person = {str(event.facts.get("name")) for event in tags}
     return [name for name in then.entries if name in by_person]
 
@@ -64,12 +64,12 @@ def _overruled(steps: Sequence[Step]) -> list[Step]:
     by_person = {
         (step.name, step.session_id): step.tag
         for step in steps
-        if step.backend == ev.HUMAN and step.disposition != "retracted"
+        if step.backend == HUMAN and step.disposition != "retracted"
     }
 
     def was_replaced(step: Step) -> bool:
         cause = step.uncounted_by
-        if step.backend == ev.HUMAN or step.disposition != "retracted" or cause is None:
+        if step.backend == HUMAN or step.disposition != "retracted" or cause is None:
             return False
         # A judge that read the session again replaced its own verdict.
         is_own = cause.actor in (step.backend, "reparse")

@@ -14,7 +14,15 @@ from typing import TYPE_CHECKING, Any
 
 from reflector.audit.moments import session_named
 from reflector.audit.standing import Fault, Standing, Verdict
-from reflector.events import event as ev
+from reflector.events.event import (
+    BULLET_TAGGED,
+    REFLECTION_ANSWERED,
+    REFLECTION_COMPLETED,
+    REFLECTION_FAILED,
+    REFLECTION_SKIPPED,
+    SESSION_RECORDED,
+    Event,
+)
 from reflector.events.registry import WINDOW_TYPES
 from reflector.events.sessions import rationale_of, said_wrong
 from reflector.events.state import counted_verdict
@@ -24,7 +32,6 @@ from reflector.ledger.as_of import Past
 from reflector.prices import spent_on
 
 if TYPE_CHECKING:
-    from reflector.events.event import Event
     from reflector.ledger.store import Ledger
 
 
@@ -161,14 +168,14 @@ class _Course:
             return
         window = self.windows.get(event.target_id or "")
         checked = self.windows.get(str(data.get("checked")))
-        if event.type == ev.BULLET_TAGGED and event.reflection_id in self.reflections:
+        if event.type == BULLET_TAGGED and event.reflection_id in self.reflections:
             tag = _tagged(event, data, self.standing, self._read.get(event.reflection_id, {}))
             self.reflections[event.reflection_id].tags.append(tag)
-        elif checked is not None and event.type == ev.REFLECTION_FAILED:
+        elif checked is not None and event.type == REFLECTION_FAILED:
             checked.failures.append(f"check: {_failure(data)}")
         elif window is not None:
             _follow(window, event, data)
-            if event.type in (ev.REFLECTION_ANSWERED, ev.REFLECTION_COMPLETED):
+            if event.type in (REFLECTION_ANSWERED, REFLECTION_COMPLETED):
                 self._reflect(window, event, data)
 
     def _reflect(self, window: Window, event: Event, data: dict[str, Any]) -> None:
@@ -182,7 +189,7 @@ class _Course:
         reflection = self.reflections[reflection_id]
         reflection.model = words(data, "model") or reflection.model
         self._read[reflection_id] = data
-        if event.type == ev.REFLECTION_COMPLETED:
+        if event.type == REFLECTION_COMPLETED:
             reflection.completed = event.position
             reflection.analysis = data.get("analysis")
             return
@@ -197,7 +204,7 @@ class _Course:
 def _opened(event: Event, data: dict[str, Any]) -> Window:
     """Return a window in the state in which it is recorded."""
     # A trajectory from a file may have fields of these names with any value.
-    facts = data if event.type == ev.SESSION_RECORDED else {}
+    facts = data if event.type == SESSION_RECORDED else {}
     transcript = facts.get("transcript", {})
     wrong = {name: said_wrong(facts, name) for name in _names(data, "cited")}
     return Window(
@@ -230,9 +237,9 @@ def _names(data: Mapping[str, Any], kind: str) -> list[str]:
 
 def _follow(window: Window, event: Event, data: dict[str, Any]) -> None:
     """Move a window to the state after an event, as the fold of windows does."""
-    if event.type == ev.REFLECTION_SKIPPED:
+    if event.type == REFLECTION_SKIPPED:
         window.gate = str(data.get("reason") or "")
-    elif event.type == ev.REFLECTION_FAILED:
+    elif event.type == REFLECTION_FAILED:
         window.failures.append(_failure(data))
     move_window(window, event)
 

@@ -19,7 +19,7 @@ from datetime import date, timedelta
 from typing import TYPE_CHECKING
 
 from reflector.audit.standing import Standing, Verdict, verdicts_in
-from reflector.events import event as ev
+from reflector.events.event import SESSION_OUTCOME
 from reflector.events.folds import fold_ledger
 from reflector.events.registry import WINDOW_TYPES
 from reflector.events.sessions import tells_more
@@ -153,7 +153,7 @@ def weeks(ledger: Ledger, then: Past) -> list[Week]:
             week.sessions.append(session)
         verdicts = verdicts_in(sql, then.position)
     _count_verdicts(Standing(then), verdicts, sessions)
-    for event in ledger.events(types=[ev.SESSION_OUTCOME], upto=then.position):
+    for event in ledger.events(types=[SESSION_OUTCOME], upto=then.position):
         counted = sessions.get(event.session_id or event.target_id)
         if counted is not None:
             counted.corrections += event.facts.get("corrections", 0)

@@ -14,22 +14,39 @@ from typing import NamedTuple
 
 from reflector import authorship
 from reflector.changes.undo import CHANGING, Act, NothingToUndo, undone
-from reflector.events import event as ev
-from reflector.events.event import ASIDE, Event, identity, tx_of
+from reflector.events.event import (
+    ASIDE,
+    BULLET_TAGGED,
+    CHANGE_REJECTED,
+    EVENT_REDACTED,
+    EVIDENCE_RETRACTED,
+    HUMAN,
+    IMPORT,
+    LEDGER_MERGED,
+    MAX_INT,
+    PLAYBOOK_IMPORTED,
+    POLICY_ADOPTED,
+    REFLECTION_COMPLETED,
+    TRIAL_CLOSED,
+    TRIAL_OPENED,
+    Event,
+    identity,
+    tx_of,
+)
 from reflector.ledger.reader import events_where, of_types
 from reflector.ledger.store import Ledger
 
 #: The types of acts that you must name to take them back.
-_IMPORTS = frozenset({ev.LEDGER_MERGED, ev.PLAYBOOK_IMPORTED})
+_IMPORTS = frozenset({LEDGER_MERGED, PLAYBOOK_IMPORTED})
 #: The types of acts that cannot be taken back, in words.
 _FINAL = {
-    ev.EVENT_REDACTED: "a redaction",
-    ev.CHANGE_REJECTED: "the rejection of a proposal",
-    ev.TRIAL_OPENED: "the start of a trial",
-    ev.TRIAL_CLOSED: "the end of a trial",
+    EVENT_REDACTED: "a redaction",
+    CHANGE_REJECTED: "the rejection of a proposal",
+    TRIAL_OPENED: "the start of a trial",
+    TRIAL_CLOSED: "the end of a trial",
 }
 #: The types of events that take another one back, if they point to one.
-_UNDOING = frozenset({*CHANGING, ev.EVIDENCE_RETRACTED, ev.POLICY_ADOPTED})
+_UNDOING = frozenset({*CHANGING, EVIDENCE_RETRACTED, POLICY_ADOPTED})
 _READ = frozenset({*_UNDOING, *_IMPORTS, *_FINAL})
 _NOTHING = (
     "you do not have a change left to undo; `reflector log` lists all changes of rules, and "
@@ -39,7 +56,7 @@ _NO_HOME = (
     "this user does not have a home folder, so reflector cannot recognise your changes; name a "
     "change by its position, which `reflector log` shows"
 )
-_VERDICTS = f"{of_types((ev.REFLECTION_COMPLETED,))} AND actor = ? ORDER BY position"
+_VERDICTS = f"{of_types((REFLECTION_COMPLETED,))} AND actor = ? ORDER BY position"
 
 
 class NotByItself(NothingToUndo):
@@ -98,12 +115,12 @@ def _your_acts(ledger: Ledger) -> _YourActs:
     retractions of that reflection.
     """
     with ledger.asking() as sql:
-        verdicts = events_where(sql, _VERDICTS, ev.HUMAN)
+        verdicts = events_where(sql, _VERDICTS, HUMAN)
     events = sorted([*ledger.events(types=_READ), *verdicts], key=lambda event: event.position)
     # Older versions wrote no transaction id. In a file of your own, a user's acts from that time
     # are yours.
     signed = (event.position for event in events if tx_of(event.meta) is not None)
-    first_signed = next(signed, ev.MAX_INT)
+    first_signed = next(signed, MAX_INT)
     verdict_of = {event.reflection_id: event for event in verdicts}
     acts: list[Event] = []
     by_id: dict[str, Event] = {}
@@ -111,7 +128,7 @@ def _your_acts(ledger: Ledger) -> _YourActs:
         is_old_act = event.position < first_signed and _is_unsigned(event)
         if not _is_signed(event) and not is_old_act:
             continue
-        if event.type == ev.EVIDENCE_RETRACTED and event.reflection_id in verdict_of:
+        if event.type == EVIDENCE_RETRACTED and event.reflection_id in verdict_of:
             by_id[event.event_id] = verdict_of[event.reflection_id]
         else:
             acts.append(event)
@@ -124,12 +141,12 @@ def _your_acts(ledger: Ledger) -> _YourActs:
 
 def _is_signed(event: Event) -> bool:
     """Return whether a command of yours appended an event directly, not as part of an import."""
-    is_own_kind = event.actor in (ev.HUMAN, ev.IMPORT) or event.type == ev.LEDGER_MERGED
+    is_own_kind = event.actor in (HUMAN, IMPORT) or event.type == LEDGER_MERGED
     return is_own_kind and tx_of(event.meta) is not None and authorship.is_yours(event)
 
 
 def _is_unsigned(event: Event) -> bool:
-    return event.actor == ev.HUMAN and ASIDE not in event.meta and authorship.is_yours(event)
+    return event.actor == HUMAN and ASIDE not in event.meta and authorship.is_yours(event)
 
 
 def _command(event: Event) -> str:
@@ -166,9 +183,9 @@ def _taken_back(event: Event, acts: _YourActs) -> Event | None:
 
 def _tag_id(event: Event) -> str | None:
     """Return the id of the one tag that a verdict by hand gave; None for any other event."""
-    if event.type != ev.REFLECTION_COMPLETED:
+    if event.type != REFLECTION_COMPLETED:
         return None
-    return identity(ev.BULLET_TAGGED, event.reflection_id or "", 0)
+    return identity(BULLET_TAGGED, event.reflection_id or "", 0)
 
 
 def _evidence_of(ledger: Ledger, act: Event) -> Event:
@@ -193,7 +210,7 @@ def _refusal(act: Event, standing: Sequence[Event], acts: _YourActs) -> str:
         )
     act_words = _FINAL[act.type]
     refusal = f"your newest change is {act_words}, at position {act.position}"
-    if act.type == ev.CHANGE_REJECTED:
+    if act.type == CHANGE_REJECTED:
         approve = f"reflector review approve {(act.target_id or '')[:8]}"
         return f"{refusal}; to approve that proposal after all, run `{approve}`{way_out}"
     return f"{refusal}, which cannot be undone{way_out}"
@@ -203,7 +220,7 @@ def _import_positions(act: Event, standing: Sequence[Event]) -> str:
     """Return the positions with which `undo` takes back an import, such as `41..43`."""
     command = [event for event in standing if _command(event) == _command(act)]
     # The position of a merge stands for all events that it brought.
-    merges = [event for event in command if event.type == ev.LEDGER_MERGED]
+    merges = [event for event in command if event.type == LEDGER_MERGED]
     first = (merges or command)[0].position
     last = (merges or command)[-1].position
     return str(first) if first == last else f"{first}..{last}"

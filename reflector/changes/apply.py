@@ -12,8 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from reflector.events import event as ev
-from reflector.events.event import NewEvent, identity
+from reflector.events.event import BULLET_REMOVED, NewEvent, identity
 from reflector.ledger.as_of import Past
 from reflector.ledger.errors import Conflict
 from reflector.ledger.store import BulletRow, Ledger
@@ -316,7 +315,7 @@ def bullet_event(
         data |= {"helpful": change.helpful or 0, "harmful": change.harmful or 0, "origin": origin}
     elif change.kind == "merge":
         data["sources"] = list(change.names)
-    elif kind.event == ev.BULLET_REMOVED:
+    elif kind.event == BULLET_REMOVED:
         printable = "".join(filter(str.isprintable, reason or DELETED))
         data |= {"reason": printable[:_MAX_REMOVAL_REASON], "into": into}
     event_id = identity(kind.event, *place)

@@ -13,8 +13,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from reflector.events import event as ev
-from reflector.events.event import Appended, Event
+from reflector.events.event import (
+    EVENT_REDACTED,
+    PLAYBOOK_IMPORTED,
+    SESSION_RECORDED,
+    Appended,
+    Event,
+)
 from reflector.events.registry import EVENT_TYPES, WORDING_TYPES
 from reflector.events.state import REDACTED
 from reflector.ledger.canonical import sealed
@@ -146,7 +151,7 @@ def echoes(ledger: Ledger, erasure: Erasure) -> list[Event]:
     is_related = _relation_to(ledger, events)
     echoing: list[Event] = []
     for event in ledger.events(types=_HOLDING_TEXT):
-        is_readable = event.data is not None and event.type != ev.SESSION_RECORDED
+        is_readable = event.data is not None and event.type != SESSION_RECORDED
         if event.event_id in erased_ids or not is_readable:
             continue
         text = json.dumps(_own_data(event), ensure_ascii=False)
@@ -163,7 +168,7 @@ def _relation_to(ledger: Ledger, events: Sequence[Event]) -> Callable[[Event], b
     """
     target_ids = {event.target_id for event in events}
     reflections = {event.reflection_id for event in events} - {None}
-    redacted = {redaction.target_id for redaction in ledger.events(types=(ev.EVENT_REDACTED,))}
+    redacted = {redaction.target_id for redaction in ledger.events(types=(EVENT_REDACTED,))}
 
     def is_related(event: Event) -> bool:
         is_target = event.event_id in target_ids and EVENT_TYPES[event.type].all_prose
@@ -197,7 +202,7 @@ def returning_texts(ledger: Ledger, upto: int, texts: Mapping[str, str]) -> set[
     for event in ledger.events(types=WORDING_TYPES, upto=upto):
         # Fill the new texts into the erased places.
         data = dict(event.facts)
-        is_import = event.type == ev.PLAYBOOK_IMPORTED
+        is_import = event.type == PLAYBOOK_IMPORTED
         filled: list[dict[str, Any]] = []
         filled_names: set[str] = set()
         for bullet in data.get("bullets", ()) if is_import else [data]:
@@ -238,7 +243,7 @@ def _own_data(event: Event) -> Mapping[str, Any]:
     """Return an event's data. For a redaction, return only its reason, because the rest is data of
     another event.
     """
-    if event.type == ev.EVENT_REDACTED:
+    if event.type == EVENT_REDACTED:
         return {"reason": event.facts.get("reason", "")}
     return event.facts
 

@@ -26,8 +26,17 @@ from typing import Any, Final, Literal
 
 from reflector.changes.apply import BulletRefused, Step, apply_changes, fault
 from reflector.changes.undo import undoing, undone_among
-from reflector.events import event as ev
-from reflector.events.event import Event, NewEvent, identity
+from reflector.events.event import (
+    BULLET_ADDED,
+    BULLET_PROPOSED,
+    CHANGE_APPROVED,
+    CHANGE_PROPOSED,
+    CHANGE_REJECTED,
+    EVIDENCE_RETRACTED,
+    Event,
+    NewEvent,
+    identity,
+)
 from reflector.events.folds import fold_ledger
 from reflector.events.proposals import MAX_QUOTE, MOST_QUOTES, TRUSTS
 from reflector.events.state import REDACTED
@@ -53,11 +62,11 @@ _MAX_REJECTIONS = 2
 _MAX_REMOVAL_REASON = 200
 #: The actor that ends a proposal without a user's decision.
 _ACTOR = "reflector"
-_TYPES = (ev.BULLET_PROPOSED, ev.CHANGE_PROPOSED)
+_TYPES = (BULLET_PROPOSED, CHANGE_PROPOSED)
 #: The decisions on a proposal of an earlier version, if there is no other one.
-_EARLIER_DECISIONS = (ev.BULLET_ADDED, ev.EVIDENCE_RETRACTED)
+_EARLIER_DECISIONS = (BULLET_ADDED, EVIDENCE_RETRACTED)
 #: The types of events that an approval makes, and that undo them.
-_MADE = (ev.CHANGE_APPROVED, *sorted(CHANGE_EVENTS))
+_MADE = (CHANGE_APPROVED, *sorted(CHANGE_EVENTS))
 #: The states in which a proposal answers the same change proposed again.
 _DECIDED_STATES = ("waiting", "rejected", "kept")
 
@@ -155,8 +164,8 @@ def propose(
         "basis": _basis(rows, change),
     }
     change_key = json.dumps(change.to_data(), sort_keys=True)
-    event_id = identity(ev.CHANGE_PROPOSED, change_key, len(same))
-    event = NewEvent(ev.CHANGE_PROPOSED, event_id, data, actor, target_id=lesson)
+    event_id = identity(CHANGE_PROPOSED, change_key, len(same))
+    event = NewEvent(CHANGE_PROPOSED, event_id, data, actor, target_id=lesson)
     waiting = [proposal for proposal in known if proposal.state == "waiting"]
     surplus = waiting[: max(0, len(waiting) + 1 - MOST_WAITING)]
     with suppress(Conflict):  # the same change, proposed for another reason a moment ago
@@ -204,7 +213,7 @@ def read_proposals(ledger: Ledger, *, waiting: bool = True) -> list[Proposal]:
 class ProposalFold:
     """All proposals, oldest first, without those whose text was erased."""
 
-    types: Final = (*_TYPES, ev.CHANGE_REJECTED, ev.EVIDENCE_RETRACTED, *_MADE)
+    types: Final = (*_TYPES, CHANGE_REJECTED, EVIDENCE_RETRACTED, *_MADE)
 
     def __init__(self) -> None:
         self._proposed: list[Event] = []
@@ -216,9 +225,9 @@ class ProposalFold:
     def apply(self, event: Event) -> None:
         if event.type in _TYPES:
             self._proposed.append(event)
-        elif event.type == ev.CHANGE_APPROVED:
+        elif event.type == CHANGE_APPROVED:
             self._approvals[event.target_id] = event
-        elif event.type == ev.CHANGE_REJECTED:
+        elif event.type == CHANGE_REJECTED:
             self._rejections[event.target_id] = event
         elif event.type in _EARLIER_DECISIONS:
             self._earlier_decisions.setdefault(event.target_id, event)
@@ -241,9 +250,9 @@ class ProposalFold:
             return None
         approval = self._approvals.get(proposed.event_id)
         rejection = self._rejections.get(proposed.event_id)
-        if not (approval or rejection) and proposed.type == ev.BULLET_PROPOSED:
+        if not (approval or rejection) and proposed.type == BULLET_PROPOSED:
             earlier = self._earlier_decisions.get(proposed.event_id)
-            if earlier is not None and earlier.type == ev.BULLET_ADDED:
+            if earlier is not None and earlier.type == BULLET_ADDED:
                 approval = earlier
             else:
                 rejection = earlier
@@ -308,8 +317,8 @@ def approve_proposal(
 
     def approval(steps: Sequence[Step]) -> Sequence[NewEvent]:
         data = {"change": steps[0].change.to_data(), "edited": change != proposal.change}
-        event_id = identity(ev.CHANGE_APPROVED, proposal.id)
-        return [NewEvent(ev.CHANGE_APPROVED, event_id, data, actor, target_id=proposal.id)]
+        event_id = identity(CHANGE_APPROVED, proposal.id)
+        return [NewEvent(CHANGE_APPROVED, event_id, data, actor, target_id=proposal.id)]
 
     steps = apply_changes(
         ledger,
@@ -400,7 +409,7 @@ def sweep_proposals(ledger: Ledger) -> tuple[list[Proposal], list[Proposal]]:
 def kept_pairs(ledger: Ledger) -> set[frozenset[str]]:
     """Return the pairs of bullets that you want to keep apart."""
     pairs: set[frozenset[str]] = set()
-    for rejection in ledger.events(types=[ev.CHANGE_REJECTED]):
+    for rejection in ledger.events(types=[CHANGE_REJECTED]):
         names = rejection.facts.get("keep", ())
         pairs |= {frozenset(pair) for pair in combinations(names, 2)}
     return pairs
@@ -411,9 +420,7 @@ def may_accept(ledger: Ledger) -> bool:
     may within a day.
     """
     since = _a_day_ago()
-    by_agents = [
-        event for event in ledger.events(types=[ev.BULLET_ADDED]) if event.actor == "agent"
-    ]
+    by_agents = [event for event in ledger.events(types=[BULLET_ADDED]) if event.actor == "agent"]
     return sum(event.recorded_at >= since for event in by_agents) < MOST_ACCEPTED
 
 
@@ -514,15 +521,15 @@ def _ending(
     proposal: Proposal, how: str, reason: str, *, keep: Sequence[str] = (), actor: str = _ACTOR
 ) -> NewEvent:
     data = {"how": how, "reason": quote(reason, _MAX_REASON), "keep": list(keep)}
-    event_id = identity(ev.CHANGE_REJECTED, proposal.id)
-    return NewEvent(ev.CHANGE_REJECTED, event_id, data, actor, target_id=proposal.id)
+    event_id = identity(CHANGE_REJECTED, proposal.id)
+    return NewEvent(CHANGE_REJECTED, event_id, data, actor, target_id=proposal.id)
 
 
 def _read_proposal(event: Event) -> Proposal | None:
     """Return the proposal of an event, without a decision; None if its text was erased."""
     if event.data is None:
         return None
-    is_old = event.type == ev.BULLET_PROPOSED
+    is_old = event.type == BULLET_PROPOSED
     data = _data_of_today(event) if is_old else event.data
     change = Change.from_data(data["change"])
     if change.text == REDACTED:

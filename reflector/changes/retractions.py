@@ -12,8 +12,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from reflector.events import event as ev
-from reflector.events.event import Appended, Event, NewEvent, identity
+from reflector.events.event import (
+    BULLET_PROPOSED,
+    BULLET_TAGGED,
+    EVIDENCE_RETRACTED,
+    HUMAN,
+    POLICY_ADOPTED,
+    REFLECTION_COMPLETED,
+    Appended,
+    Event,
+    NewEvent,
+    identity,
+)
 from reflector.events.registry import EVENT_TYPES
 from reflector.ledger.as_of import Past
 from reflector.ledger.errors import AlreadyRetracted, LedgerError
@@ -36,10 +46,10 @@ def take_back(ledger: Ledger, events: Sequence[Event], why: str) -> list[Appende
     Raises: as `adopt`, `put_back_evidence` and `retract`.
     """
     first = events[0]
-    if first.type == ev.POLICY_ADOPTED:
+    if first.type == POLICY_ADOPTED:
         counting = Past(ledger, first.position - 1).counting
         return adopt(ledger, counting, reason=why, target=first.event_id)
-    if first.type == ev.EVIDENCE_RETRACTED:
+    if first.type == EVIDENCE_RETRACTED:
         return put_back_evidence(ledger, events, why)
     return retract(ledger, events, why)
 
@@ -75,13 +85,13 @@ def put_back_evidence(ledger: Ledger, targets: Sequence[Event], why: str) -> lis
     Raises: RetractionRefused if none of it is retracted, LedgerError.
     """
     lines = [_line(ledger, target) for target in targets]
-    out = [line[-1] for line in lines if _counts(line) == (line[0].type == ev.EVIDENCE_RETRACTED)]
+    out = [line[-1] for line in lines if _counts(line) == (line[0].type == EVIDENCE_RETRACTED)]
     if not out:
         target, *retractions = lines[0]
         state = "counts"
         if retractions:
             last = retractions[-1]
-            is_retraction = target.type == ev.EVIDENCE_RETRACTED
+            is_retraction = target.type == EVIDENCE_RETRACTED
             verb = "was already undone at" if is_retraction else "has counted again since"
             state = f"{verb} position {last.position}{_reason_words(last)}"
         raise RetractionRefused(
@@ -101,8 +111,8 @@ def taken_out(ledger: Ledger, evidence: Sequence[Event], why: str, tx: str) -> l
 
     tx  the command's transaction id
     """
-    policies = [event for event in evidence if event.type == ev.POLICY_ADOPTED]
-    lines = [_line(ledger, event) for event in evidence if event.type != ev.POLICY_ADOPTED]
+    policies = [event for event in evidence if event.type == POLICY_ADOPTED]
+    lines = [_line(ledger, event) for event in evidence if event.type != POLICY_ADOPTED]
     ends = [line[-1] for line in lines if _counts(line)]
     events = _retractions(ends, why) if ends else []
     if policies and adoptions(ledger)[-1].event_id == policies[-1].event_id:
@@ -125,7 +135,7 @@ def moved_counters(
 
 def adoptions(ledger: Ledger) -> list[Event]:
     """Return every adoption of a policy, oldest first."""
-    return list(ledger.events(types=[ev.POLICY_ADOPTED]))
+    return list(ledger.events(types=[POLICY_ADOPTED]))
 
 
 def adopt(
@@ -145,8 +155,8 @@ def adopt(
 def _adoption(counting: Counting, tx: str, reason: str | None, target: str | None) -> NewEvent:
     policy = identity("policy", "counting", counting)
     data = {"policy": policy, "counting": counting, "reason": reason}
-    event_id = identity(ev.POLICY_ADOPTED, tx)
-    return NewEvent(ev.POLICY_ADOPTED, event_id, data, "human", target_id=target)
+    event_id = identity(POLICY_ADOPTED, tx)
+    return NewEvent(POLICY_ADOPTED, event_id, data, "human", target_id=target)
 
 
 def _append(ledger: Ledger, ends: Sequence[Event], why: str) -> list[Appended]:
@@ -160,7 +170,7 @@ def _retractions(ends: Sequence[Event], why: str) -> list[NewEvent]:
         raise RetractionRefused(
             "the reason is empty; give a reason with --why, for later readers of the ledger"
         )
-    retraction = ev.EVIDENCE_RETRACTED
+    retraction = EVIDENCE_RETRACTED
     data = {"reason": reason}
     return [
         NewEvent(retraction, identity(retraction, target_id), data, "human", target_id=target_id)
@@ -189,15 +199,15 @@ def _replaced_lines(ledger: Ledger, target: Event, *, verdicts_out: int) -> list
     count. This is 0 before the verdict is retracted, and 1 before it is put back.
     """
     evidence = _evidence_below(ledger, target)
-    if evidence is None or evidence.actor != ev.HUMAN or evidence.reflection_id is None:
+    if evidence is None or evidence.actor != HUMAN or evidence.reflection_id is None:
         return []
-    types = (ev.REFLECTION_COMPLETED, ev.BULLET_TAGGED, ev.EVIDENCE_RETRACTED)
+    types = (REFLECTION_COMPLETED, BULLET_TAGGED, EVIDENCE_RETRACTED)
     verdict_lines: list[list[Event]] = []
     replaced_lines: list[list[Event]] = []
     for event in ledger.events(types=types, session_id=evidence.session_id):
         if event.reflection_id != evidence.reflection_id:
             continue
-        is_retraction = event.type == ev.EVIDENCE_RETRACTED
+        is_retraction = event.type == EVIDENCE_RETRACTED
         lines = replaced_lines if is_retraction else verdict_lines
         lines.append(_line(ledger, event))
     lines_out = [line for line in verdict_lines if not _counts(line)]
@@ -212,7 +222,7 @@ def _check_is_evidence(ledger: Ledger, target: Event) -> None:
             f"counts; {way_out}"
         )
     evidence = _evidence_below(ledger, target)
-    if evidence is not None and evidence.type == ev.BULLET_PROPOSED:
+    if evidence is not None and evidence.type == BULLET_PROPOSED:
         raise RetractionRefused(
             f"{_event_words(target)} is the rejection of a proposal, which is final; to add "
             "the rule anyway, use `reflector add`"
@@ -224,7 +234,7 @@ def _evidence_below(ledger: Ledger, event: Event) -> Event | None:
     unchanged. None if a forged ledger contains a circle.
     """
     evidence: Event | None = event
-    while evidence is not None and evidence.type == ev.EVIDENCE_RETRACTED:
+    while evidence is not None and evidence.type == EVIDENCE_RETRACTED:
         below = ledger.event(evidence.target_id or "")
         evidence = below if below is not None and below.position < evidence.position else None
     return evidence

@@ -22,19 +22,27 @@ from reflector.changes.undo import (
     last_change,
     undoing,
 )
-from reflector.events import event as ev
-from reflector.events.event import tx_of
+from reflector.events.event import (
+    CHANGE_APPROVED,
+    EVIDENCE_RETRACTED,
+    HUMAN,
+    LEDGER_MERGED,
+    POLICY_ADOPTED,
+    RULES_MOVED,
+    Event,
+    NewEvent,
+    tx_of,
+)
 from reflector.events.registry import EVENT_TYPES
 from reflector.mistakes import Mistake
 from reflector.playbook.names import is_name
 
 if TYPE_CHECKING:
-    from reflector.events.event import Event, NewEvent
     from reflector.ledger.store import BulletRow, Ledger
 
 
 #: Types of events with which a command takes evidence back.
-_EVIDENCE = (ev.EVIDENCE_RETRACTED, ev.POLICY_ADOPTED)
+_EVIDENCE = (EVIDENCE_RETRACTED, POLICY_ADOPTED)
 
 
 class TakenBack(NamedTuple):
@@ -72,7 +80,7 @@ def act_named(ledger: Ledger, text: str) -> Act | None:
     commands = {tx_of(change.meta) for change in changes} - {None}
     if changes:
         return Act(changes, [event for event in evidence if tx_of(event.meta) in commands])
-    retractions = [event for event in evidence if event.type == ev.EVIDENCE_RETRACTED]
+    retractions = [event for event in evidence if event.type == EVIDENCE_RETRACTED]
     if not retractions:
         raise NothingToUndo(f"no event in {text} changed a rule; see `reflector log`")
     return _evidence(retractions)
@@ -86,17 +94,17 @@ def act_of(ledger: Ledger, events: Sequence[Event], session_id: str | None = Non
     event = events[0]
     if session_id is not None:
         return Act((), events, f"undid session {session_id}")
-    if event.type == ev.CHANGE_APPROVED:
+    if event.type == CHANGE_APPROVED:
         return Act(approved(ledger, event))
-    if event.type == ev.LEDGER_MERGED:
+    if event.type == LEDGER_MERGED:
         return imported(ledger, event)
     if event.type in CHANGING:
         return Act([event])
-    if event.type == ev.RULES_MOVED:
-        later = ledger.events(after=event.position, types={*CHANGING, ev.RULES_MOVED})
+    if event.type == RULES_MOVED:
+        later = ledger.events(after=event.position, types={*CHANGING, RULES_MOVED})
         return Act([event, *(one for one in later if tx_of(one.meta) == tx_of(event.meta))])
     way_out = EVENT_TYPES[event.type].no_retraction
-    if way_out and event.type != ev.POLICY_ADOPTED:
+    if way_out and event.type != POLICY_ADOPTED:
         raise NothingToUndo(
             f"the {event.type} at position {event.position} did not change a rule or a "
             f"count, so it cannot be undone; {way_out}"
@@ -221,7 +229,7 @@ def _undo_changes(
     return apply_changes(
         ledger,
         taken_back.changes,
-        actor=ev.HUMAN,
+        actor=HUMAN,
         first=first,
         again=True,
         reason=reason,

@@ -12,8 +12,20 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from reflector.changes.apply import BulletRefused
-from reflector.events import event as ev
-from reflector.events.event import Event, tx_of
+from reflector.events.event import (
+    BULLET_RECOUNTED,
+    BULLET_REMOVED,
+    BULLET_UNMERGED,
+    CHANGE_APPROVED,
+    EVIDENCE_RETRACTED,
+    LEDGER_MERGED,
+    PLAYBOOK_IMPORTED,
+    POLICY_ADOPTED,
+    REFLECTION_COMPLETED,
+    RULES_MOVED,
+    Event,
+    tx_of,
+)
 from reflector.events.registry import EVENT_TYPES, WINDOW_TYPES, names_in
 from reflector.events.state import REDACTED
 from reflector.ledger.as_of import Past
@@ -32,8 +44,8 @@ if TYPE_CHECKING:
     from reflector.ledger.store import Ledger
 
 #: Types of events that change bullets, apart from counts.
-CHANGING = CHANGE_EVENTS | {ev.PLAYBOOK_IMPORTED}
-_REMOVING = frozenset({ev.BULLET_REMOVED, ev.BULLET_UNMERGED})
+CHANGING = CHANGE_EVENTS | {PLAYBOOK_IMPORTED}
+_REMOVING = frozenset({BULLET_REMOVED, BULLET_UNMERGED})
 #: The steps of a bullet's status (before, after) that may also have changed its fields.
 _STEPS_WITH_FIELDS = frozenset(
     {("live", "live"), ("live", "removed"), ("watched", "live"), ("watched", "watched")}
@@ -63,8 +75,8 @@ def undone(ledger: Ledger) -> dict[str, int]:
     """Return the positions of the events that undid something, by the id of the undone event: a
     change of a bullet, its approval, or evidence.
     """
-    types = {*CHANGING, ev.EVIDENCE_RETRACTED, ev.POLICY_ADOPTED, ev.CHANGE_APPROVED}
-    types.add(ev.RULES_MOVED)
+    types = {*CHANGING, EVIDENCE_RETRACTED, POLICY_ADOPTED, CHANGE_APPROVED}
+    types.add(RULES_MOVED)
     return undone_among(ledger.events(types=types))
 
 
@@ -77,7 +89,7 @@ def undone_among(history: Iterable[Event]) -> dict[str, int]:
     positions_of_appends: dict[tuple[str | None, str], int] = {}
     for event in reversed(events.values()):
         target_id = event.target_id
-        is_undo = target_id in events or event.type == ev.EVIDENCE_RETRACTED
+        is_undo = target_id in events or event.type == EVIDENCE_RETRACTED
         if target_id is None or not is_undo:
             continue
         append = (target_id, event.recorded_at)
@@ -97,7 +109,7 @@ def _undone_approvals(events: Iterable[Event], positions: Mapping[str, int]) -> 
     approvals: dict[str | None, str] = {}
     changes: dict[str | None, list[str]] = {}
     for event in events:
-        if event.type == ev.CHANGE_APPROVED:
+        if event.type == CHANGE_APPROVED:
             approvals[event.target_id] = event.event_id
         elif event.type in CHANGING:
             changes.setdefault(event.target_id, []).append(event.event_id)
@@ -118,8 +130,8 @@ def undo_of(event: Event, undone_at: Mapping[str, int], command: str) -> str | N
     """
     if event.event_id in undone_at:
         return f"undone at {undone_at[event.event_id]}"
-    is_import = event.type == ev.LEDGER_MERGED and tx_of(event.meta) is not None
-    is_change = event.type in {*CHANGING, ev.CHANGE_APPROVED, ev.POLICY_ADOPTED, ev.RULES_MOVED}
+    is_import = event.type == LEDGER_MERGED and tx_of(event.meta) is not None
+    is_change = event.type in {*CHANGING, CHANGE_APPROVED, POLICY_ADOPTED, RULES_MOVED}
     event_type = EVENT_TYPES.get(event.type)
     is_evidence = event_type is not None and not event_type.no_retraction
     is_undoable = is_import or is_change or is_evidence
@@ -199,9 +211,9 @@ def imported(ledger: Ledger, merged: Event) -> Act:
     types = {
         *CHANGING,
         *WINDOW_TYPES,
-        ev.EVIDENCE_RETRACTED,
-        ev.REFLECTION_COMPLETED,
-        ev.POLICY_ADOPTED,
+        EVIDENCE_RETRACTED,
+        REFLECTION_COMPLETED,
+        POLICY_ADOPTED,
     }
     events = [event for event in ledger.events(types=types) if tx_of(event.meta) == tx]
     windows = {event.event_id for event in events if event.type in WINDOW_TYPES}
@@ -209,7 +221,7 @@ def imported(ledger: Ledger, merged: Event) -> Act:
     evidence: list[Event] = []
     for event in events:
         # If the import also brought the window of the evidence, the evidence goes with the window.
-        is_in_window = event.type == ev.REFLECTION_COMPLETED and event.target_id in windows
+        is_in_window = event.type == REFLECTION_COMPLETED and event.target_id in windows
         if event.type in CHANGING:
             changes.append(event)
         elif not is_in_window:
@@ -428,7 +440,7 @@ def _counted_from(ledger: Ledger, entry: Entry) -> int:
     recount before that.
     """
     for event in ledger.at([entry.recounted_at]):
-        if event.type == ev.BULLET_RECOUNTED and event.target_id is not None:
+        if event.type == BULLET_RECOUNTED and event.target_id is not None:
             for recount in ledger.having([event.target_id]):
                 before = Past(ledger, recount.position - 1)
                 return _counted_from(ledger, before.entries[entry.name])

@@ -30,9 +30,16 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast
 from reflector.changes.apply import BulletRefused
 from reflector.changes.propose import Proposal, Quote, propose, read_proposals
 from reflector.counts.likeness import all_aims_of
-from reflector.events import event as ev
 from reflector.events.bullets import PROMOTED
-from reflector.events.event import Event, NewEvent, identity
+from reflector.events.event import (
+    CHANGE_PROPOSED,
+    REFLECTION_COMPLETED,
+    SESSION_RECORDED,
+    WISH_HEARD,
+    Event,
+    NewEvent,
+    identity,
+)
 from reflector.judges.reading.aims import aims_of
 from reflector.judges.reading.wordings import Wording, expression, wordings
 from reflector.ledger.store import BulletRow, Ledger
@@ -118,7 +125,7 @@ def hear(
 
 def _is_conversation(window: Event) -> bool:
     """Return whether a window is of a user's own conversation, not of a sub-agent's."""
-    is_of_session = window.type == ev.SESSION_RECORDED and window.data is not None
+    is_of_session = window.type == SESSION_RECORDED and window.data is not None
     return is_of_session and not window.facts.get("agent_id")
 
 
@@ -142,9 +149,9 @@ def _heard(window: Event, wish: Wish) -> NewEvent:
         "text": wish.text,
         "quote": wish.quote,
     }
-    event_id = identity(ev.WISH_HEARD, wish.key, wish.number)
+    event_id = identity(WISH_HEARD, wish.key, wish.number)
     return NewEvent(
-        ev.WISH_HEARD,
+        WISH_HEARD,
         event_id,
         data,
         ACTOR,
@@ -221,7 +228,7 @@ def _said_before(ledger: Ledger, event: NewEvent) -> list[Event]:
     """Return the wishes of other sessions that mean the same, the oldest first."""
     return [
         earlier
-        for earlier in ledger.events(types=[ev.WISH_HEARD])
+        for earlier in ledger.events(types=[WISH_HEARD])
         if earlier.session_id not in (None, event.session_id)
         and _means_same(earlier, event)
         and not ledger.retracted(earlier.target_id or "")
@@ -288,12 +295,12 @@ def _unproposed(ledger: Ledger) -> list[Event]:
     proposed or retracted.
     """
     since = (datetime.now(UTC) - _MAX_AGE).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
-    readings = ledger.events(types=[ev.REFLECTION_COMPLETED], after=ledger.position_at(since))
+    readings = ledger.events(types=[REFLECTION_COMPLETED], after=ledger.position_at(since))
     learned = [event for event in readings if (event.data or {}).get("proposals")]
     if not learned:
         return []
     proposed: set[str] = set()
-    for event in ledger.events(types=[ev.CHANGE_PROPOSED]):
+    for event in ledger.events(types=[CHANGE_PROPOSED]):
         evidence = (event.data or {}).get("evidence", ())
         proposed |= {quote.get("window") for quote in evidence}
     new = [event for event in learned if event.event_id not in proposed]

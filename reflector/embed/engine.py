@@ -41,8 +41,16 @@ from reflector.embed.lessons.recording import (
     record_told,
     stored_text,
 )
-from reflector.events import event as ev
-from reflector.events.event import Event, NewEvent, identity
+from reflector.events.event import (
+    GATE_DECIDED,
+    LESSON_RECORDED,
+    REFLECTION_ANSWERED,
+    REFLECTION_FAILED,
+    REVISION_ATTEMPTED,
+    Event,
+    NewEvent,
+    identity,
+)
 from reflector.events.lessons import MOST_TOLD
 from reflector.judges.answers import objects_in
 from reflector.judges.prompts import find_template, listed
@@ -207,10 +215,10 @@ class ReflectionEngine:
             "trigger": str(verdict.triggered_by),
             "iteration": 1,
         }
-        self._append(ev.REFLECTION_ANSWERED, answer, decision_id, 1, target=decision_id)
+        self._append(REFLECTION_ANSWERED, answer, decision_id, 1, target=decision_id)
         if verdict.failure:
             failure = {"stage": "parse", "message": verdict.failure, "attempts": 1}
-            self._append(ev.REFLECTION_FAILED, failure, decision_id, 1, target=decision_id)
+            self._append(REFLECTION_FAILED, failure, decision_id, 1, target=decision_id)
         else:
             self._record_revision(decision_id, verdict)
         return verdict
@@ -249,7 +257,7 @@ class ReflectionEngine:
         for number in count(1):  # a displaced lesson comes back as another lesson
             if lesson_id not in lessons or lessons[lesson_id].is_kept:
                 break
-            lesson_id = identity(ev.LESSON_RECORDED, *identity_texts(event.data), number)
+            lesson_id = identity(LESSON_RECORDED, *identity_texts(event.data), number)
         self.journal.append([replace(event, event_id=lesson_id)])
         return _public(self.book().lessons[lesson_id])
 
@@ -303,7 +311,7 @@ class ReflectionEngine:
         verdicts = [self._verdict(answer) for answer in self._answers(decisions)]
         revisions = [
             revision
-            for revision in self.journal.events(types=[ev.REVISION_ATTEMPTED])
+            for revision in self.journal.events(types=[REVISION_ATTEMPTED])
             if revision.target_id in decisions
         ]
         return {
@@ -352,7 +360,7 @@ class ReflectionEngine:
         }
 
         def numbered(number: int) -> NewEvent:
-            return self._event(ev.GATE_DECIDED, facts, self.task, self._step, number)
+            return self._event(GATE_DECIDED, facts, self.task, self._step, number)
 
         return append_next(self.journal, len(self._decisions(self._step)) + 1, numbered).event_id
 
@@ -369,7 +377,7 @@ class ReflectionEngine:
     def _decisions(self, step: int | None = None) -> list[Event]:
         """Return the decisions about a step of the task, or about all steps of all tasks."""
         task = None if step is None else self.task
-        decisions = self.journal.events(types=[ev.GATE_DECIDED], session_id=task)
+        decisions = self.journal.events(types=[GATE_DECIDED], session_id=task)
         about_steps = [event for event in decisions if event.facts.get("step") is not None]
         return [event for event in about_steps if step in (None, event.facts["step"])]
 
@@ -381,7 +389,7 @@ class ReflectionEngine:
 
     def _answers(self, decision_ids: Collection[str], task: str | None = None) -> list[Event]:
         """Return the answers about the reflections that began with these decisions."""
-        answers = self.journal.events(types=[ev.REFLECTION_ANSWERED], session_id=task)
+        answers = self.journal.events(types=[REFLECTION_ANSWERED], session_id=task)
         return [answer for answer in answers if answer.target_id in decision_ids]
 
     def _verdict(self, answer: Event) -> ReflectionResult:
@@ -409,8 +417,8 @@ class ReflectionEngine:
             "improved": improvement >= MIN_REFLECTION_RETRY_DELTA,
             "mode": "step",
         }
-        if self.journal.event(identity(ev.REVISION_ATTEMPTED, earlier_id)) is None:
-            self._append(ev.REVISION_ATTEMPTED, revision, earlier_id, target=earlier_id)
+        if self.journal.event(identity(REVISION_ATTEMPTED, earlier_id)) is None:
+            self._append(REVISION_ATTEMPTED, revision, earlier_id, target=earlier_id)
 
 
 def _context_hash(context: str) -> str:

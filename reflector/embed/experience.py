@@ -34,8 +34,15 @@ from reflector.embed.lessons.book import (
     score_improvement,
 )
 from reflector.embed.lessons.recording import record_lesson, stored_text
-from reflector.events import event as ev
-from reflector.events.event import NewEvent, identity, written
+from reflector.events.event import (
+    GATE_DECIDED,
+    LESSON_RECORDED,
+    OUTCOME_OBSERVED,
+    REVISION_ATTEMPTED,
+    NewEvent,
+    identity,
+    written,
+)
 from reflector.judges.prompts import find_template, listed
 from reflector.ledger.errors import Conflict
 from reflector.ledger.store import Ledger
@@ -469,9 +476,9 @@ class _Turn:
             "turn": self.number,
         }
         parts = ("turn", *self.key, gate.id, str(signs.facts), self.task)
-        event_id = identity(ev.GATE_DECIDED, *parts)
+        event_id = identity(GATE_DECIDED, *parts)
         self.journal.append(
-            [NewEvent(ev.GATE_DECIDED, event_id, data, "agent", session_id=self.session_id)]
+            [NewEvent(GATE_DECIDED, event_id, data, "agent", session_id=self.session_id)]
         )
         return decision
 
@@ -480,7 +487,7 @@ class _Turn:
 
         Raises: _Stopped.
         """
-        lesson_id = identity(ev.LESSON_RECORDED, "reflection", *self.key)
+        lesson_id = identity(LESSON_RECORDED, "reflection", *self.key)
         if self.journal.event(lesson_id) is None:
             self._record_reflection()
         recorded = self.journal.event(lesson_id)
@@ -522,7 +529,7 @@ class _Turn:
         Raises: _Stopped.
         """
         lesson_id = reflection.reflection_id
-        if self.journal.event(identity(ev.REVISION_ATTEMPTED, lesson_id)) is not None:
+        if self.journal.event(identity(REVISION_ATTEMPTED, lesson_id)) is not None:
             raise _Stopped(_REVISED_BEFORE)
         looks_again = has_tools and _asks_for_tools(reflection, self.answer)
         mode: Revision = "read_only" if looks_again else "text"
@@ -590,11 +597,11 @@ def _revision(
     kind = "retry_improved" if result.improved else "retry_did_not_improve"
     outcome = {"kind": kind, "source": "retry", "why": f"from {initial:.2f} to {retried:.2f}"}
     place: Any = {"actor": "agent", "session_id": session_id, "target_id": lesson_id}
-    revision_id = identity(ev.REVISION_ATTEMPTED, lesson_id)
-    outcome_id = identity(ev.OUTCOME_OBSERVED, lesson_id, "retry")
+    revision_id = identity(REVISION_ATTEMPTED, lesson_id)
+    outcome_id = identity(OUTCOME_OBSERVED, lesson_id, "retry")
     return [
-        NewEvent(ev.REVISION_ATTEMPTED, revision_id, revision, **place),
-        NewEvent(ev.OUTCOME_OBSERVED, outcome_id, outcome, **place),
+        NewEvent(REVISION_ATTEMPTED, revision_id, revision, **place),
+        NewEvent(OUTCOME_OBSERVED, outcome_id, outcome, **place),
     ]
 
 

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
-from reflector.events import event as ev, fields as f
 from reflector.events.effects import (
     AddsBullets,
     ChangesBullet,
@@ -16,17 +15,51 @@ from reflector.events.effects import (
     TagsBullet,
     UndoesMerge,
 )
+from reflector.events.event import (
+    BULLET_ADDED,
+    BULLET_ASSERTED,
+    BULLET_CHECKED,
+    BULLET_MERGED,
+    BULLET_PROPOSED,
+    BULLET_RECOUNTED,
+    BULLET_REMOVED,
+    BULLET_RESTORED,
+    BULLET_TAGGED,
+    BULLET_UNMERGED,
+    PLAYBOOK_IMPORTED,
+    RULES_MOVED,
+    Event,
+)
+from reflector.events.fields import (
+    ADVICE,
+    COUNT,
+    EVENT_ID,
+    FLAG,
+    NAME,
+    NAME_OR_NULL,
+    NUMBER,
+    PROSE,
+    SECTION,
+    TEXT,
+    WORD,
+    WORD_OR_PROSE,
+    loose,
+    needed,
+    one_of,
+    several,
+    within,
+)
 from reflector.events.kinds import EventType, Merge, Target, as_line
 from reflector.events.state import REDACTED, Data
 from reflector.playbook.change import KINDS, MAX_SOURCES, ChangeKind
 from reflector.playbook.entry import Entry
 from reflector.playbook.names import section_slug
 
-_NAMED = {"name": f.needed(f.NAME)}
-_SECTION = {"section": f.needed(f.SECTION)}
-_ADVICE = {"text": f.needed(f.ADVICE)}
-_NUMBER = f.needed(f.NUMBER)
-_BASELINE = {"helpful": f.COUNT, "harmful": f.COUNT}
+_NAMED = {"name": needed(NAME)}
+_SECTION = {"section": needed(SECTION)}
+_ADVICE = {"text": needed(ADVICE)}
+_NUMBER = needed(NUMBER)
+_BASELINE = {"helpful": COUNT, "harmful": COUNT}
 _FORMER = {f"baseline_{key}": field for key, field in _BASELINE.items()}
 _BULLET = {**_NAMED, **_SECTION, **_ADVICE, **_BASELINE}
 #: Why a judge's verdict does not count, by the disposition of its tag.
@@ -62,16 +95,16 @@ _DISPOSITIONS = (
     *DROPPED,
 )
 _JUDGED = {
-    "index": f.loose(f.NUMBER),
-    "name": f.loose(f.needed(f.NAME_OR_NULL)),
-    "tag": f.loose(f.needed(f.one_of("helpful", "harmful", "neutral", "unknown", None))),
-    "followed": f.loose(f.one_of("yes", "no", "unclear")),
+    "index": loose(NUMBER),
+    "name": loose(needed(NAME_OR_NULL)),
+    "tag": loose(needed(one_of("helpful", "harmful", "neutral", "unknown", None))),
+    "followed": loose(one_of("yes", "no", "unclear")),
     # It counts without a quote, because your own template asked for none.
-    "unquoted": f.loose(f.FLAG),
+    "unquoted": loose(FLAG),
 }
 #: The reason with which earlier versions removed a bullet from its project.
 PROMOTED = "promoted"
-_SOURCES = f.several(f.NAME, MAX_SOURCES, "names of rules")
+_SOURCES = several(NAME, MAX_SOURCES, "names of rules")
 _UNDO = "undo this change with `reflector undo`, or change the rule with `reflector edit`"
 _CAUSE = Target("the proposal that was approved, or the change that this event undoes")
 
@@ -87,7 +120,7 @@ def _without_baseline(data: Data) -> Sequence[Data]:
     return [{key: data[key] for key in ("name", "section", "text")}] if "name" in data else []
 
 
-def _removed(_: ev.Event, entry: Entry, data: Data) -> dict[str, object]:
+def _removed(_: Event, entry: Entry, data: Data) -> dict[str, object]:
     """Return the new fields of a removed bullet. With `follows`, its evidence counts for another
     one.
     """
@@ -100,7 +133,7 @@ def _removed(_: ev.Event, entry: Entry, data: Data) -> dict[str, object]:
     return {"status": status, "removed_into": data.get("into"), "reason": data.get("reason")}
 
 
-def _restored(_: ev.Event, entry: Entry, data: Data) -> dict[str, object]:
+def _restored(_: Event, entry: Entry, data: Data) -> dict[str, object]:
     status = "watched" if data.get("watched") else "live"
     back = {"status": status, "removed_into": None} if entry.status != "merged" else {}
     return {**back, "reason": None}
@@ -144,7 +177,7 @@ def _setting(kind: ChangeKind) -> EventType:
     numbers.
     """
 
-    def values(_: ev.Event, __: Entry, data: Data) -> dict[str, object]:
+    def values(_: Event, __: Entry, data: Data) -> dict[str, object]:
         values = {name: data.get(name, REDACTED) for name in kind.set_fields}
         if "section" in values:
             values["section"] = section_slug(values["section"])
@@ -163,9 +196,9 @@ def _setting(kind: ChangeKind) -> EventType:
 
 TYPES = (
     EventType(
-        name=ev.PLAYBOOK_IMPORTED,
+        name=PLAYBOOK_IMPORTED,
         meaning="Rules were imported from a file, with their counters.",
-        fields={"bullets": f.needed(f.within(_BULLET, several=True))},
+        fields={"bullets": needed(within(_BULLET, several=True))},
         effect=AddsBullets(lambda data: list(data.get("bullets", ()))),
         summary=_count,
         merge=Merge.BESIDE,
@@ -173,9 +206,9 @@ TYPES = (
         checked=True,
     ),
     EventType(
-        name=ev.BULLET_PROPOSED,
+        name=BULLET_PROPOSED,
         meaning="The agent proposed a rule. Newer versions record `change.proposed` instead.",
-        fields={**_SECTION, **_ADVICE, "reason": f.needed(f.PROSE)},
+        fields={**_SECTION, **_ADVICE, "reason": needed(PROSE)},
         effect=ChangesNothing(
             "the approval appends a `bullet.added` event that points to the proposal"
         ),
@@ -186,49 +219,49 @@ TYPES = (
         checked=True,
     ),
     _changed(
-        name=ev.BULLET_ADDED,
+        name=BULLET_ADDED,
         meaning="A rule was added, by you or by the approval of a proposal.",
         # `watched`: judged, but neither in the playbook nor shown. `heading`: above it in your
         # file.
-        fields={**_BULLET, "watched": f.FLAG, "heading": f.PROSE},
+        fields={**_BULLET, "watched": FLAG, "heading": PROSE},
         effect=AddsBullets(lambda data: [data] if "name" in data else []),
         summary=as_line("{name} in {section}: {text}"),
         id_is_name=True,
     ),
     *(_setting(kind) for kind in KINDS.values() if kind.meaning),
     _changed(
-        name=ev.BULLET_REMOVED,
+        name=BULLET_REMOVED,
         meaning="A rule was removed, or merged into another rule. No new rule gets its name.",
         # A merge of ledgers sets `follows`: whether the evidence also counts for `into`, as after a
         # `bullet.merged`.
         fields={
             **_NAMED,
-            "reason": f.WORD_OR_PROSE,
-            "into": f.NAME_OR_NULL._replace(elsewhere=_is_promoted),
-            "follows": f.FLAG,
+            "reason": WORD_OR_PROSE,
+            "into": NAME_OR_NULL._replace(elsewhere=_is_promoted),
+            "follows": FLAG,
         },
         effect=ChangesBullet(_removed),
         summary=_removal,
     ),
     _changed(
-        name=ev.BULLET_RESTORED,
+        name=BULLET_RESTORED,
         meaning="A removed rule was restored.",
         since=6,
-        fields={**_NAMED, "watched": f.FLAG},
+        fields={**_NAMED, "watched": FLAG},
         effect=ChangesBullet(_restored),
         summary=as_line("{name}"),
     ),
     _changed(
-        name=ev.BULLET_MERGED,
+        name=BULLET_MERGED,
         meaning="Rules were merged into a new rule. Their evidence also counts for the new rule.",
         since=6,
-        fields={**_NAMED, **_SECTION, **_ADVICE, "sources": f.needed(_SOURCES)},
+        fields={**_NAMED, **_SECTION, **_ADVICE, "sources": needed(_SOURCES)},
         effect=MergesBullets(_without_baseline),
         summary=_merger,
         id_is_name=True,
     ),
     _changed(
-        name=ev.BULLET_UNMERGED,
+        name=BULLET_UNMERGED,
         meaning=(
             "A merge was undone. The old rules are in the playbook again, and the merged rule is "
             "removed."
@@ -239,7 +272,7 @@ TYPES = (
         summary=as_line("{name}"),
     ),
     _changed(
-        name=ev.BULLET_RECOUNTED,
+        name=BULLET_RECOUNTED,
         meaning=(
             "You set a rule's counters by hand, or undid such a change. Later verdicts add to "
             "these counters."
@@ -247,18 +280,18 @@ TYPES = (
         # `into`: git gave the name to other advice, and this bullet has the earlier counts.
         # `since`: of an undo, the event whose baseline and later tags count again; earlier versions
         # use the counters of that time.
-        fields={**_NAMED, **_BASELINE, "into": f.NAME_OR_NULL, "since": f.EVENT_ID, **_FORMER},
+        fields={**_NAMED, **_BASELINE, "into": NAME_OR_NULL, "since": EVENT_ID, **_FORMER},
         effect=Recounts(),
         summary=as_line("{name} helpful={helpful} harmful={harmful}"),
     ),
     EventType(
-        name=ev.RULES_MOVED,
+        name=RULES_MOVED,
         meaning="Rules were moved from your file into the playbook, or back into the file.",
         since=10,
         fields={
-            "file": f.needed(f.WORD),
-            "before": f.needed(f.TEXT),
-            "after": f.needed(f.TEXT),
+            "file": needed(WORD),
+            "before": needed(TEXT),
+            "after": needed(TEXT),
             "rules": _NUMBER,
         },
         effect=ChangesNothing(
@@ -269,7 +302,7 @@ TYPES = (
         target=Target("the move that this event undoes"),
     ),
     EventType(
-        name=ev.BULLET_ASSERTED,
+        name=BULLET_ASSERTED,
         meaning="The current counters of a rule were recorded, so that `verify` can compare them.",
         fields={**_NAMED, "helpful": _NUMBER, "harmful": _NUMBER},
         effect=ChangesNothing("`verify` compares the events with these counters"),
@@ -279,21 +312,21 @@ TYPES = (
         checked=True,
     ),
     EventType(
-        name=ev.BULLET_TAGGED,
+        name=BULLET_TAGGED,
         meaning="A judge gave a verdict on a rule, such as helpful.",
-        fields={**_JUDGED, "disposition": f.loose(f.needed(f.one_of(*_DISPOSITIONS)))},
+        fields={**_JUDGED, "disposition": loose(needed(one_of(*_DISPOSITIONS)))},
         effect=TagsBullet(),
         summary=_tag,
         no_retraction="",
     ),
     EventType(
-        name=ev.BULLET_CHECKED,
+        name=BULLET_CHECKED,
         meaning=(
             "For `check`, a judge found that a rule was relevant in a part of a session, and "
             "judged the rule."
         ),
         since=9,
-        fields={**_JUDGED, "disposition": f.loose(f.needed(f.one_of("checked", *_DISPOSITIONS)))},
+        fields={**_JUDGED, "disposition": loose(needed(one_of("checked", *_DISPOSITIONS)))},
         effect=ChangesNothing(
             "`check` counts this answer; the rule's counters include it only if the setting "
             "`checked_counts` contains its verdict"

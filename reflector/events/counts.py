@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from reflector.events import event as ev, fields as f
 from reflector.events.effects import ChangesNothing
+from reflector.events.event import RULE_COUNTED
+from reflector.events.fields import NUMBER, RECORD_KEYS, WORD, needed, unpack_keys, within
 from reflector.events.kinds import EventType, Target
 
 _WORDS_OF_COUNTS = {
@@ -26,12 +27,12 @@ def _summary(facts: Any) -> str:
         f"{sum(bool(rule.get(name)) for rule in rules)} {words}"
         for name, words in _WORDS_OF_COUNTS.items()
     ]
-    return f"{len(f.unpack_keys(facts.get('rules') or ''))} rules: {', '.join(numbers)}"
+    return f"{len(unpack_keys(facts.get('rules') or ''))} rules: {', '.join(numbers)}"
 
 
 TYPES = (
     EventType(
-        name=ev.RULE_COUNTED,
+        name=RULE_COUNTED,
         meaning=(
             "Rules were counted in a part of a session: the agent ran or wrote a rule's words, "
             "you repeated a rule, or it came up."
@@ -39,24 +40,24 @@ TYPES = (
         since=10,
         fields={
             # The keys of all rules that were counted; `rule` is a place in them.
-            "rules": f.needed(f.RECORD_KEYS),
+            "rules": needed(RECORD_KEYS),
             # `run` and `written` have a bit for each token of the rule, `said` one more first.
-            "counted": f.needed(
-                f.within(
+            "counted": needed(
+                within(
                     {
-                        "rule": f.needed(f.NUMBER),
-                        "run": f.NUMBER,
-                        "written": f.NUMBER,
-                        "said": f.NUMBER,
-                        "came_up": f.NUMBER,
+                        "rule": needed(NUMBER),
+                        "run": NUMBER,
+                        "written": NUMBER,
+                        "said": NUMBER,
+                        "came_up": NUMBER,
                     },
                     several=True,
                 )
             ),
             # Messages of the agent.
-            "steps": f.needed(f.NUMBER),
-            "began": f.WORD,
-            "version": f.needed(f.WORD),
+            "steps": needed(NUMBER),
+            "began": WORD,
+            "version": needed(WORD),
         },
         effect=ChangesNothing("`check` computes its numbers from these events"),
         summary=_summary,

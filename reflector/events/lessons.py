@@ -15,8 +15,30 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from reflector.events import event as ev, fields as f
 from reflector.events.effects import ChangesNothing, RecordsWindow, Tells
+from reflector.events.event import (
+    ADVICE_TOLD,
+    GATE_DECIDED,
+    LESSON_RECORDED,
+    OUTCOME_OBSERVED,
+    REVISION_ATTEMPTED,
+    TRAJECTORY_RECORDED,
+)
+from reflector.events.fields import (
+    EVENT_ID,
+    FLAG,
+    NAMES,
+    NUMBER,
+    OBJECT,
+    UNIT,
+    WORD,
+    WORD_OR_PROSE,
+    bounded,
+    first_of,
+    needed,
+    one_of,
+    several,
+)
 from reflector.events.kinds import EventType, Target, as_line
 
 #: For each kind of outcome: whether it supports the lesson (1), opposes it (-1) or does neither
@@ -52,9 +74,9 @@ _MOST_TAGS = 100
 MOST_TOLD = 1_000
 _MOST_STEPS = 100_000
 
-_EVIDENCE = f.bounded(MAX_EVIDENCE)
-_NEEDED_EVIDENCE = f.needed(_EVIDENCE)
-_WHY = f.bounded(MAX_LESSON)
+_EVIDENCE = bounded(MAX_EVIDENCE)
+_NEEDED_EVIDENCE = needed(_EVIDENCE)
+_WHY = bounded(MAX_LESSON)
 
 
 def _outcome(facts: Any) -> str:
@@ -64,7 +86,7 @@ def _outcome(facts: Any) -> str:
 
 def _told(facts: Any) -> str:
     advice = [*facts.get("bullets", ()), *(lesson[:12] for lesson in facts.get("lessons", ()))]
-    return f"{f.first_of(advice) or 'nothing'}, shown by {facts.get('via')}"
+    return f"{first_of(advice) or 'nothing'}, shown by {facts.get('via')}"
 
 
 def _decision(facts: Any) -> str:
@@ -83,21 +105,21 @@ _type = partial(EventType, since=5, checked=True, no_retraction="")
 
 TYPES = (
     _type(
-        name=ev.TRAJECTORY_RECORDED,
+        name=TRAJECTORY_RECORDED,
         meaning=(
             "The agent worked once on a task with a known answer. The event contains the question, "
             "the agent's answer and the rules that the agent used."
         ),
         fields={
             "query": _NEEDED_EVIDENCE,
-            "dataset": f.needed(f.WORD),
+            "dataset": needed(WORD),
             "answer": _NEEDED_EVIDENCE,
-            "steps": f.several(_EVIDENCE, _MOST_STEPS, "steps"),
-            "status": f.needed(f.one_of("success", "failure")),
-            "error": f.bounded(MAX_EVIDENCE, null=True),
+            "steps": several(_EVIDENCE, _MOST_STEPS, "steps"),
+            "status": needed(one_of("success", "failure")),
+            "error": bounded(MAX_EVIDENCE, null=True),
             # The bullets that it used, in order; ids that mean no bullet here are in `unknown`.
-            "cited": f.needed(f.NAMES),
-            "unknown": f.several(f.bounded(MAX_LESSON), MOST_TOLD, "ids"),
+            "cited": needed(NAMES),
+            "unknown": several(bounded(MAX_LESSON), MOST_TOLD, "ids"),
             "ground_truth": _EVIDENCE,
             "test_report": _EVIDENCE,
         },
@@ -105,17 +127,17 @@ TYPES = (
         summary=as_line("{dataset}, {status}: {query}"),
     ),
     _type(
-        name=ev.LESSON_RECORDED,
+        name=LESSON_RECORDED,
         meaning=(
             "A lesson was recorded: an insight, a reflection, a mistake with its correction, or a "
             "summary."
         ),
         fields={
-            "kind": f.needed(f.one_of("insight", "reflection", "mistake", "summary")),
-            "text": f.needed(f.bounded(MAX_LESSON)),
-            "task": f.WORD_OR_PROSE,
-            "owner": f.WORD_OR_PROSE,
-            "tags": f.several(f.WORD_OR_PROSE, _MOST_TAGS, "tags"),
+            "kind": needed(one_of("insight", "reflection", "mistake", "summary")),
+            "text": needed(bounded(MAX_LESSON)),
+            "task": WORD_OR_PROSE,
+            "owner": WORD_OR_PROSE,
+            "tags": several(WORD_OR_PROSE, _MOST_TAGS, "tags"),
             # insight
             **dict.fromkeys(
                 ("reasoning", "error_identification", "root_cause_analysis", "correct_approach"),
@@ -125,19 +147,19 @@ TYPES = (
             # revision.attempted
             "attempt": _EVIDENCE,
             "issue": _EVIDENCE,
-            "improvement": f.UNIT,
+            "improvement": UNIT,
             # the confidence that it needs before its promotion is due, if the settings of its turn
             # set one
-            "promotion": f.UNIT,
+            "promotion": UNIT,
             # mistake
             "mistake": _EVIDENCE,
-            "context_hash": f.WORD,
+            "context_hash": WORD,
             # summary; `entry` is its id in the host
-            "entry": f.WORD_OR_PROSE,
-            "turn": f.NUMBER,
-            "slot": f.NUMBER,
-            "ts": f.WORD_OR_PROSE,
-            "embed": f.FLAG,
+            "entry": WORD_OR_PROSE,
+            "turn": NUMBER,
+            "slot": NUMBER,
+            "ts": WORD_OR_PROSE,
+            "embed": FLAG,
         },
         effect=ChangesNothing(
             "reflector computes the worth of a lesson from the lesson's outcomes"
@@ -146,36 +168,36 @@ TYPES = (
         target=Target("the recorded session or task that taught the lesson"),
     ),
     _type(
-        name=ev.OUTCOME_OBSERVED,
+        name=OUTCOME_OBSERVED,
         meaning="A lesson was applied, and helped or misled the agent.",
         fields={
-            "kind": f.needed(f.one_of(*POLARITY)),
-            "source": f.needed(f.WORD),
+            "kind": needed(one_of(*POLARITY)),
+            "source": needed(WORD),
             "why": _WHY,
             # The window whose tests show it. A retraction of the window also retracts the outcome.
-            "window": f.EVENT_ID,
+            "window": EVENT_ID,
         },
         effect=ChangesNothing("reflector computes the worth of the lesson from this outcome"),
         summary=_outcome,
         target=Target("the lesson", required=True),
     ),
     _type(
-        name=ev.ADVICE_TOLD,
+        name=ADVICE_TOLD,
         meaning="Lessons and rules were shown to an agent, in a session or for a task.",
         fields={
             # A query, the text at a start, the lessons of a task, or a file that the client loads.
-            "via": f.needed(f.one_of("recall", "injection", "retrieval", "file")),
-            "lessons": f.needed(f.several(f.EVENT_ID, MOST_TOLD, "ids of lessons")),
-            "bullets": f.NAMES,
-            "task": f.WORD_OR_PROSE,
+            "via": needed(one_of("recall", "injection", "retrieval", "file")),
+            "lessons": needed(several(EVENT_ID, MOST_TOLD, "ids of lessons")),
+            "bullets": NAMES,
+            "task": WORD_OR_PROSE,
             "query": _WHY,
             # Of the text at a start: its SHA-256 (of a file, that of its rules), and the seed of
             # the draw among the rules that did not fit.
-            "digest": f.WORD,
-            "seed": f.WORD,
+            "digest": WORD,
+            "seed": WORD,
             # The source of this fact: the agent's own transcript, or the hook that printed the
             # text.
-            "source": f.one_of("transcript", "hook"),
+            "source": one_of("transcript", "hook"),
         },
         effect=Tells("a rule that was not shown is not evaluated"),
         summary=_told,
@@ -183,19 +205,19 @@ TYPES = (
         target=Target("the recorded part of the session that began with the lessons and rules"),
     ),
     _type(
-        name=ev.GATE_DECIDED,
+        name=GATE_DECIDED,
         meaning="reflector's gate decided whether a turn or step of the agent needs a reflection.",
         fields={
-            "policy": f.needed(f.WORD),
-            "reflects": f.needed(f.FLAG),
-            "trigger": f.WORD,
+            "policy": needed(WORD),
+            "reflects": needed(FLAG),
+            "trigger": WORD,
             "reason": _WHY,
             # The facts that the gate used, so that another policy can decide on them for
             # comparison.
-            "signals": f.OBJECT,
-            "task": f.WORD_OR_PROSE,
-            "turn": f.NUMBER,
-            "step": f.NUMBER,
+            "signals": OBJECT,
+            "task": WORD_OR_PROSE,
+            "turn": NUMBER,
+            "step": NUMBER,
         },
         effect=ChangesNothing("programs compare other policies with this decision"),
         summary=_decision,
@@ -203,16 +225,16 @@ TYPES = (
         target=Target("the recorded session or task"),
     ),
     _type(
-        name=ev.REVISION_ATTEMPTED,
+        name=REVISION_ATTEMPTED,
         meaning=(
             "The agent revised an answer once, after it reflected on the answer. The event "
             "contains the scores before and after this revision."
         ),
         fields={
-            "initial": f.needed(f.UNIT),
-            "retried": f.needed(f.UNIT),
-            "improved": f.needed(f.FLAG),
-            "mode": f.WORD,
+            "initial": needed(UNIT),
+            "retried": needed(UNIT),
+            "improved": needed(FLAG),
+            "mode": WORD,
             "reason": _WHY,
         },
         effect=ChangesNothing("reflector computes the confidence in the lesson from this event"),

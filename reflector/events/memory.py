@@ -9,8 +9,19 @@ from __future__ import annotations
 
 from typing import Any
 
-from reflector.events import event as ev, fields as f
 from reflector.events.effects import ChangesNothing
+from reflector.events.event import MEMORY_CHANGED
+from reflector.events.fields import (
+    EVENT_ID,
+    NUMBER,
+    PROSE,
+    TEXT,
+    WORD,
+    needed,
+    one_of,
+    several,
+    within,
+)
 from reflector.events.kinds import EventType, Field
 
 #: Replaces a digest that neither a look nor a transcript shows.
@@ -30,7 +41,7 @@ LOOK, TRANSCRIPT, GIT, UNDO = SOURCES = ("look", "transcript", "git", "undo")
 _MOST_UNDONE = 1_000
 _MAX_PATH = 4_096
 _NOT_PARTS = {"", ".", ".."}
-_LINES = f.within({"line": f.needed(f.NUMBER), "text": f.needed(f.PROSE)}, several=True)
+_LINES = within({"line": needed(NUMBER), "text": needed(PROSE)}, several=True)
 
 
 def who(facts: Any, user: str = "by hand") -> str:
@@ -65,31 +76,31 @@ def _summary(facts: Any) -> str:
 
 TYPES = (
     EventType(
-        name=ev.MEMORY_CHANGED,
+        name=MEMORY_CHANGED,
         meaning="A memory file or a rules file of an agent was changed.",
         since=11,
         fields={
             # Below the project; of the user's ledger from the home folder, `~/.claude/CLAUDE.md`.
-            "file": f.needed(Field(_path_fault)),
-            "kind": f.needed(f.one_of(*KINDS)),
+            "file": needed(Field(_path_fault)),
+            "kind": needed(one_of(*KINDS)),
             # Digests of the bytes: "" for no file, "?" if they were not seen.
-            "before": f.needed(f.WORD),
-            "after": f.needed(f.WORD),
+            "before": needed(WORD),
+            "after": needed(WORD),
             # The changed lines, at most 200 of each.
-            "added": f.needed(_LINES),
-            "removed": f.needed(_LINES),
+            "added": needed(_LINES),
+            "removed": needed(_LINES),
             # Numbers of all changed lines, if there are more.
-            "more": f.NUMBER,
-            "by": f.needed(f.one_of(*AUTHORS)),
-            "agent": f.needed(f.WORD),
-            "session": f.needed(f.TEXT),
+            "more": NUMBER,
+            "by": needed(one_of(*AUTHORS)),
+            "agent": needed(WORD),
+            "session": needed(TEXT),
             # The id of the tool call, or of its message.
-            "call": f.needed(f.TEXT),
-            "commit": f.needed(f.WORD),
-            "author": f.needed(f.PROSE),
-            "source": f.needed(f.one_of(*SOURCES)),
+            "call": needed(TEXT),
+            "commit": needed(WORD),
+            "author": needed(PROSE),
+            "source": needed(one_of(*SOURCES)),
             # The ids of the changes that this one undid.
-            "undid": f.several(f.EVENT_ID, _MOST_UNDONE, "ids"),
+            "undid": several(EVENT_ID, _MOST_UNDONE, "ids"),
         },
         effect=ChangesNothing("`log --memory` and `blame` read these events"),
         summary=_summary,

@@ -10,8 +10,33 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from reflector.events import event as ev, fields as f
 from reflector.events.effects import ChangesNothing
+from reflector.events.event import (
+    CHANGE_APPROVED,
+    CHANGE_MEASURED,
+    CHANGE_PROPOSED,
+    CHANGE_REJECTED,
+    WISH_HEARD,
+)
+from reflector.events.fields import (
+    COUNT,
+    EVENT_ID,
+    FLAG,
+    NAME,
+    NAME_OR_NULL,
+    NAMES,
+    NUMBER,
+    OBJECT,
+    PROSE,
+    SECTION,
+    TEXT,
+    TEXT_OR_NULL,
+    WORD,
+    bounded,
+    needed,
+    one_of,
+    within,
+)
 from reflector.events.kinds import EventType, Target, as_line
 from reflector.playbook.change import KINDS, Change
 from reflector.playbook.names import SECTIONS
@@ -26,21 +51,21 @@ MAX_QUOTE = 1_000
 MOST_QUOTES = 20
 
 _QUOTE = {
-    "text": f.needed(f.bounded(MAX_QUOTE)),
-    "by": f.needed(f.one_of(*TRUSTS)),
-    "session": f.TEXT_OR_NULL,
-    "window": f.EVENT_ID,
+    "text": needed(bounded(MAX_QUOTE)),
+    "by": needed(one_of(*TRUSTS)),
+    "session": TEXT_OR_NULL,
+    "window": EVENT_ID,
 }
 #: A change: `name` is the bullet that it is about, `names` the sources of a merge; a recount has
 #: the counters.
 CHANGE = {
-    "kind": f.needed(f.one_of(*KINDS)),
-    "name": f.NAME_OR_NULL,
-    "names": f.NAMES,
-    "section": f.one_of(*SECTIONS, None),
-    "text": f.bounded(10_000, null=True),
-    "helpful": f.COUNT,
-    "harmful": f.COUNT,
+    "kind": needed(one_of(*KINDS)),
+    "name": NAME_OR_NULL,
+    "names": NAMES,
+    "section": one_of(*SECTIONS, None),
+    "text": bounded(10_000, null=True),
+    "helpful": COUNT,
+    "harmful": COUNT,
 }
 
 
@@ -58,17 +83,17 @@ _type = partial(EventType, since=6, checked=True)
 
 TYPES = (
     _type(
-        name=ev.CHANGE_PROPOSED,
+        name=CHANGE_PROPOSED,
         meaning="A change of the playbook was proposed. The proposal waits for your decision.",
         fields={
-            "change": f.needed(f.within(CHANGE)),
-            "origin": f.needed(f.one_of(*ORIGINS)),
-            "trust": f.needed(f.one_of(*TRUSTS)),
-            "reason": f.needed(f.PROSE),
-            "evidence": f.within(_QUOTE, several=True),
+            "change": needed(within(CHANGE)),
+            "origin": needed(one_of(*ORIGINS)),
+            "trust": needed(one_of(*TRUSTS)),
+            "reason": needed(PROSE),
+            "evidence": within(_QUOTE, several=True),
             # The digests of the texts that the change was made for. If one of these texts has
             # changed since, the proposal is stale.
-            "basis": f.within({"name": f.needed(f.NAME), "digest": f.needed(f.TEXT)}, several=True),
+            "basis": within({"name": needed(NAME), "digest": needed(TEXT)}, several=True),
         },
         effect=ChangesNothing("the events of an approval change the playbook"),
         summary=_change,
@@ -78,13 +103,13 @@ TYPES = (
         ),
     ),
     _type(
-        name=ev.CHANGE_APPROVED,
+        name=CHANGE_APPROVED,
         meaning="A proposed change was approved and applied.",
         fields={
-            "change": f.needed(f.within(CHANGE)),
+            "change": needed(within(CHANGE)),
             # Only in events of earlier versions: the changes that take this one back.
-            "inverse": f.within(CHANGE, several=True),
-            "edited": f.needed(f.FLAG),
+            "inverse": within(CHANGE, several=True),
+            "edited": needed(FLAG),
         },
         effect=ChangesNothing("the events after this event change the playbook"),
         summary=_change,
@@ -92,13 +117,13 @@ TYPES = (
         target=Target("the proposal", required=True, once=True),
     ),
     _type(
-        name=ev.CHANGE_REJECTED,
+        name=CHANGE_REJECTED,
         meaning="A proposed change was rejected, or no longer applies.",
         fields={
-            "how": f.needed(f.one_of("rejected", "kept", "stale", "expired")),
-            "reason": f.needed(f.PROSE),
+            "how": needed(one_of("rejected", "kept", "stale", "expired")),
+            "reason": needed(PROSE),
             # Bullets that you want to keep apart: no pair of them is proposed for a merge again.
-            "keep": f.NAMES,
+            "keep": NAMES,
         },
         effect=ChangesNothing("a rejected change is not applied"),
         summary=_rejection,
@@ -106,15 +131,15 @@ TYPES = (
         target=Target("the proposal", required=True, once=True),
     ),
     _type(
-        name=ev.CHANGE_MEASURED,
+        name=CHANGE_MEASURED,
         meaning=(
             "The effect of an approved change was measured, after enough sessions with this change."
         ),
         fields={
-            "verdict": f.needed(f.one_of("kept", "revert")),
-            "told": f.needed(f.NUMBER),
-            "figures": f.OBJECT,
-            "reason": f.PROSE,
+            "verdict": needed(one_of("kept", "revert")),
+            "told": needed(NUMBER),
+            "figures": OBJECT,
+            "reason": PROSE,
         },
         effect=ChangesNothing("if a change did harm, reflector proposes to revert the change"),
         summary=as_line("{verdict} after {told} sessions that were shown the change"),
@@ -124,15 +149,15 @@ TYPES = (
         ),
     ),
     _type(
-        name=ev.WISH_HEARD,
+        name=WISH_HEARD,
         meaning="In a session, you asked for something that may become a rule.",
         fields={
             # A correction is proposed when it occurs in a second session.
-            "kind": f.needed(f.one_of("standing", "correction")),
-            "form": f.needed(f.WORD),
-            "section": f.needed(f.SECTION),
-            "text": f.needed(f.bounded(MAX_QUOTE)),
-            "quote": f.needed(f.bounded(MAX_QUOTE)),
+            "kind": needed(one_of("standing", "correction")),
+            "form": needed(WORD),
+            "section": needed(SECTION),
+            "text": needed(bounded(MAX_QUOTE)),
+            "quote": needed(bounded(MAX_QUOTE)),
         },
         effect=ChangesNothing(
             "reflector can propose a rule for this wish, and you decide on the proposal"

@@ -12,7 +12,6 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
-from reflector.events import event as ev, fields as f
 from reflector.events.effects import (
     ChangesNothing,
     CompletesReflection,
@@ -20,6 +19,37 @@ from reflector.events.effects import (
     MovesWindow,
     RecordsWindow,
     Retracts,
+)
+from reflector.events.event import (
+    EVIDENCE_RETRACTED,
+    REFLECTION_ANSWERED,
+    REFLECTION_COMPLETED,
+    REFLECTION_FAILED,
+    REFLECTION_SKIPPED,
+    SESSION_COPIED,
+    SESSION_OUTCOME,
+    SESSION_RECORDED,
+    TRIAL_CLOSED,
+    TRIAL_OPENED,
+)
+from reflector.events.fields import (
+    FLAG,
+    NAME,
+    NAME_OR_NULL,
+    NAMES,
+    NUMBER,
+    OBJECT,
+    PROSE,
+    PROSES,
+    RECORD_KEYS,
+    TEXT,
+    TEXT_OR_NULL,
+    WORD,
+    WORD_OR_PROSE,
+    first_of,
+    needed,
+    one_of,
+    within,
 )
 from reflector.events.kinds import EventType, Target, as_line
 
@@ -31,8 +61,8 @@ _trial = partial(EventType, since=9, checked=True)
 _COUNTS = (
     "turns words unread corrections refusals interruptions approvals reverts files tokens seconds"
 )
-_ENDING = f.one_of("passes", "fails", None)
-_ARM = f.within({"sessions": f.needed(f.NUMBER), "good": f.needed(f.NUMBER)})
+_ENDING = one_of("passes", "fails", None)
+_ARM = within({"sessions": needed(NUMBER), "good": needed(NUMBER)})
 
 
 def tells_more(outcome: Mapping[str, Any]) -> bool:
@@ -45,9 +75,7 @@ def _window(facts: Any) -> str:
     records = facts.get("window", {}).get("records")
     parts = [f"{records} new records, read by {facts.get('trigger')}"]
     parts += [
-        f"{key} {f.first_of(facts[key])}"
-        for key in ("cited", "retired", "unknown")
-        if facts.get(key)
+        f"{key} {first_of(facts[key])}" for key in ("cited", "retired", "unknown") if facts.get(key)
     ]
     return "; ".join(parts)
 
@@ -59,7 +87,7 @@ def _outcome(facts: Any) -> str:
 
 
 def _trial_line(facts: Any) -> str:
-    withheld = f.first_of(facts.get("bullets") or ["the playbook"])
+    withheld = first_of(facts.get("bullets") or ["the playbook"])
     return f"without {withheld} until {facts.get('until')}"
 
 
@@ -123,38 +151,36 @@ def _entry_of(completed: Any, tag: Any) -> Any:
 
 TYPES = (
     EventType(
-        name=ev.SESSION_RECORDED,
+        name=SESSION_RECORDED,
         meaning="A new part of a transcript was recorded, with the rules that this part cites.",
         fields={
-            "agent_id": f.needed(f.TEXT_OR_NULL),
-            "trigger": f.needed(f.TEXT),
-            "reason": f.WORD_OR_PROSE,
-            "transcript": f.needed(
-                f.within({"path": f.needed(f.PROSE), "bytes": f.needed(f.NUMBER)})
-            ),
-            "window": f.needed(
-                f.within(
+            "agent_id": needed(TEXT_OR_NULL),
+            "trigger": needed(TEXT),
+            "reason": WORD_OR_PROSE,
+            "transcript": needed(within({"path": needed(PROSE), "bytes": needed(NUMBER)})),
+            "window": needed(
+                within(
                     {
-                        "keys": f.needed(f.RECORD_KEYS),
-                        "twins": f.RECORD_KEYS,
-                        "after": f.TEXT_OR_NULL,
+                        "keys": needed(RECORD_KEYS),
+                        "twins": RECORD_KEYS,
+                        "after": TEXT_OR_NULL,
                     }
                 )
             ),
-            "cited": f.needed(f.NAMES),
-            "carried": f.needed(f.NAMES),
-            "retired": f.NAMES,
-            "unknown": f.NAMES,
-            "said": f.within({"name": f.NAME, "why": f.PROSE}, several=True),
+            "cited": needed(NAMES),
+            "carried": needed(NAMES),
+            "retired": NAMES,
+            "unknown": NAMES,
+            "said": within({"name": NAME, "why": PROSE}, several=True),
         },
         effect=RecordsWindow(),
         summary=_window,
         no_retraction="",
     ),
     EventType(
-        name=ev.REFLECTION_SKIPPED,
+        name=REFLECTION_SKIPPED,
         meaning="A part of a session was not judged. `reason` shows why.",
-        fields={"reason": f.needed(f.PROSE)},
+        fields={"reason": needed(PROSE)},
         effect=MovesWindow("skipped"),
         summary=reason,
         no_retraction="a skipped part of a session does not count",
@@ -162,21 +188,21 @@ TYPES = (
         all_prose=True,
     ),
     EventType(
-        name=ev.REFLECTION_ANSWERED,
+        name=REFLECTION_ANSWERED,
         meaning="A judge answered. reflector has not read this answer yet.",
         fields={
-            "answer": f.needed(f.PROSE),
-            "iteration": f.NUMBER,
-            "part": f.NUMBER,
-            "parts": f.NUMBER,
-            "plan": f.OBJECT,
+            "answer": needed(PROSE),
+            "iteration": NUMBER,
+            "part": NUMBER,
+            "parts": NUMBER,
+            "plan": OBJECT,
             # If the judge was asked for evidence: the names that it was asked about. `again` has
             # those of earlier windows.
-            "asked": f.NAMES,
-            "again": f.NAMES,
-            "beside": f.FLAG,  # of a check, which does not change its window's state
-            "unquoted": f.FLAG,  # by your own template, which does not ask for quotes
-            "unasked": f.NAMES,  # the names for which a check had no room
+            "asked": NAMES,
+            "again": NAMES,
+            "beside": FLAG,  # of a check, which does not change its window's state
+            "unquoted": FLAG,  # by your own template, which does not ask for quotes
+            "unasked": NAMES,  # the names for which a check had no room
         },
         effect=GivesAnswer("answered"),
         summary=as_line("{backend} ({model}), {mode}"),
@@ -185,17 +211,17 @@ TYPES = (
         all_prose=True,
     ),
     EventType(
-        name=ev.REFLECTION_COMPLETED,
+        name=REFLECTION_COMPLETED,
         meaning=(
             "reflector read a judge's answer. The event contains the analysis. Each verdict "
             "follows as a `bullet.tagged`."
         ),
         fields={
-            "analysis": f.needed(f.PROSE),
-            "rationales": f.within({"rationale": f.PROSE, "quote": f.PROSE}, several=True),
-            "problems": f.PROSES,
-            "proposals": f.within(
-                {"name": f.NAME_OR_NULL, "text": f.PROSE, "why": f.PROSE, "quote": f.PROSE},
+            "analysis": needed(PROSE),
+            "rationales": within({"rationale": PROSE, "quote": PROSE}, several=True),
+            "problems": PROSES,
+            "proposals": within(
+                {"name": NAME_OR_NULL, "text": PROSE, "why": PROSE, "quote": PROSE},
                 several=True,
             ),
         },
@@ -206,21 +232,21 @@ TYPES = (
         all_prose=True,
     ),
     EventType(
-        name=ev.REFLECTION_FAILED,
+        name=REFLECTION_FAILED,
         meaning="A part of a session could not be judged. `attempts` is the number of attempts.",
-        fields={"stage": f.needed(f.TEXT), "message": f.needed(f.PROSE), "attempts": f.NUMBER},
+        fields={"stage": needed(TEXT), "message": needed(PROSE), "attempts": NUMBER},
         effect=MovesWindow("failed", final="given_up", attempts=1),
         summary=as_line("{stage}: {message}"),
         no_retraction=_NAME_IT,
         target=_WINDOW,
     ),
     EventType(
-        name=ev.EVIDENCE_RETRACTED,
+        name=EVIDENCE_RETRACTED,
         meaning=(
             "A part of a session, a reflection or a verdict no longer counts, or counts again if "
             "the target is itself a retraction."
         ),
-        fields={"reason": f.needed(f.PROSE)},
+        fields={"reason": needed(PROSE)},
         effect=Retracts(),
         summary=reason,
         no_retraction="",
@@ -228,13 +254,13 @@ TYPES = (
         all_prose=True,
     ),
     EventType(
-        name=ev.SESSION_COPIED,
+        name=SESSION_COPIED,
         meaning=(
             "A session began with copies of another session's records. The copies count only in "
             "the other session."
         ),
         since=9,
-        fields={"of": f.needed(f.TEXT), "records": f.needed(f.NUMBER)},
+        fields={"of": needed(TEXT), "records": needed(NUMBER)},
         effect=ChangesNothing("`stats --doubles` lists the sessions that begin with copies"),
         summary=as_line("{records} records are copies of session {of}"),
         no_retraction="copies do not count",
@@ -242,21 +268,21 @@ TYPES = (
         checked=True,
     ),
     _trial(
-        name=ev.SESSION_OUTCOME,
+        name=SESSION_OUTCOME,
         meaning=(
             "The outcome of a part of a session: corrections, results of tests and builds, and "
             "effort."
         ),
         fields={
             # The session in which the conversation began; null if a fork's original is not known.
-            "root": f.needed(f.TEXT_OR_NULL),
-            "began": f.WORD,
-            "ended": f.WORD,
-            **dict.fromkeys(_COUNTS.split(), f.needed(f.NUMBER)),
+            "root": needed(TEXT_OR_NULL),
+            "began": WORD,
+            "ended": WORD,
+            **dict.fromkeys(_COUNTS.split(), needed(NUMBER)),
             "tests": _ENDING,
             "build": _ENDING,
-            "last": f.WORD,
-            "rules": f.needed(f.WORD),
+            "last": WORD,
+            "rules": needed(WORD),
         },
         effect=ChangesNothing("`trial status` compares sessions by their outcomes"),
         summary=_outcome,
@@ -264,44 +290,44 @@ TYPES = (
         target=Target("the recorded part of the session", required=True),
     ),
     _trial(
-        name=ev.TRIAL_OPENED,
+        name=TRIAL_OPENED,
         meaning=(
             "A trial started. Some sessions are not shown the playbook, or not shown some of its "
             "rules."
         ),
         fields={
             # The withheld bullets; none if the whole playbook is withheld.
-            "bullets": f.needed(f.NAMES),
-            "exempt": f.needed(f.NAMES),
+            "bullets": needed(NAMES),
+            "exempt": needed(NAMES),
             # The number of sessions without them, of a million.
-            "share": f.needed(f.NUMBER),
+            "share": needed(NUMBER),
             # The number of sessions that are shown a placebo, of a million, and the SHA-256 of its
             # whole text; the share above is of the other sessions.
-            "placebo": f.within({"share": f.NUMBER, "digest": f.WORD}),
-            "outcome": f.needed(f.WORD),
-            "stop": f.needed(f.OBJECT),
-            "until": f.needed(f.WORD),
-            "key": f.needed(f.WORD),
+            "placebo": within({"share": NUMBER, "digest": WORD}),
+            "outcome": needed(WORD),
+            "stop": needed(OBJECT),
+            "until": needed(WORD),
+            "key": needed(WORD),
         },
         effect=ChangesNothing("the hook withholds rules during the trial, but no count changes"),
         summary=_trial_line,
         no_retraction="end the trial with `reflector trial stop`",
     ),
     _trial(
-        name=ev.TRIAL_CLOSED,
+        name=TRIAL_CLOSED,
         meaning="A trial ended, with its result.",
         fields={
-            "verdict": f.needed(f.WORD),
-            "told": f.needed(_ARM),
-            "without": f.needed(_ARM),
-            "difference": f.WORD,
-            "interval": f.within({"low": f.WORD, "high": f.WORD}),
+            "verdict": needed(WORD),
+            "told": needed(_ARM),
+            "without": needed(_ARM),
+            "difference": WORD,
+            "interval": within({"low": WORD, "high": WORD}),
             # The placebo arm and the comparison with it.
-            "placebo": f.OBJECT,
+            "placebo": OBJECT,
             # The time of the result: a session is settled a day after its first window.
-            "at": f.WORD,
+            "at": WORD,
             # SHA-256 over the compared sessions, their arms and their outcomes.
-            "sessions": f.needed(f.WORD),
+            "sessions": needed(WORD),
         },
         effect=ChangesNothing("every session is shown the playbook again"),
         summary=as_line("{verdict}"),

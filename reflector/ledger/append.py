@@ -17,10 +17,11 @@ from functools import lru_cache
 from operator import attrgetter
 from typing import Any, NamedTuple
 
-from reflector.events import event as ev
 from reflector.events.event import (
     BULLET_ASSERTED,
     EVENT_REDACTED,
+    REFLECTION_COMPLETED,
+    TX,
     Appended,
     Event,
     NewEvent,
@@ -66,7 +67,7 @@ def prepare(event: NewEvent, *, foreign: bool = False, tx: str | None = None) ->
     Raises: LedgerError, or NotCanonical for its data or meta.
     """
     if tx is not None:
-        event = replace(event, meta={**event.meta, ev.TX: tx})
+        event = replace(event, meta={**event.meta, TX: tx})
     check_fields(event)
     facts = plain(event.data)
     check_facts(event, facts, foreign=foreign)
@@ -114,8 +115,8 @@ def check_facts(event: NewEvent, facts: Mapping[str, Any], *, foreign: bool = Fa
             f"{event.type}: target_id is missing; give the id of the event to which this "
             "event refers"
         )
-    if event.type == ev.REFLECTION_COMPLETED:
-        own_id = identity(ev.REFLECTION_COMPLETED, event.reflection_id or "")
+    if event.type == REFLECTION_COMPLETED:
+        own_id = identity(REFLECTION_COMPLETED, event.reflection_id or "")
         if event.reflection_id is None or event.event_id != own_id:
             # Given any tag of a reflection, the tables find its completion by this id.
             raise LedgerError(

@@ -15,7 +15,7 @@ from dataclasses import fields
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from reflector.events import event as ev
+from reflector.events.event import BULLET_TAGGED, REFLECTION_COMPLETED
 from reflector.events.registry import RARE_TYPES, fold
 from reflector.events.state import Playbook
 from reflector.ledger.counters import (
@@ -250,13 +250,13 @@ def _covered_tags(sql: Statements, retractions: Mapping[str, str], upto: int) ->
     covered = {
         event.position: retractions[event.event_id]
         for event in retracted
-        if event.type == ev.BULLET_TAGGED
+        if event.type == BULLET_TAGGED
     }
     pointing = [_Event(*row) for row in sql.run(_BY_TARGET, retractions, upto).fetchall()]
     completions = {
         event.position: retractions.get(event.event_id) or retractions[event.target_id or ""]
         for event in (*retracted, *pointing)
-        if event.type == ev.REFLECTION_COMPLETED
+        if event.type == REFLECTION_COMPLETED
     }
     tags = sql.run(_TAGS_OF_COMPLETIONS, completions, upto).fetchall() if completions else ()
     return covered | {position: completions[completed] for position, completed in tags}

@@ -14,8 +14,13 @@ from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
-from reflector.events import event as ev
-from reflector.events.event import MODEL, as_written
+from reflector.events.event import (
+    LEDGER_MERGED,
+    MODEL,
+    REFLECTION_COMPLETED,
+    SESSION_RECORDED,
+    as_written,
+)
 from reflector.ledger.reader import events_where, of_types, rare_events_between
 
 if TYPE_CHECKING:
@@ -25,7 +30,7 @@ if TYPE_CHECKING:
 
 #: Windows whose record names a model, or whose model came with a merge.
 _WITH_MODEL = (
-    f"{of_types((ev.SESSION_RECORDED,))} AND position <= ? AND (meta LIKE ? OR event_id IN ?)"
+    f"{of_types((SESSION_RECORDED,))} AND position <= ? AND (meta LIKE ? OR event_id IN ?)"
 )
 _MOST_CHARACTERS = 100
 
@@ -56,7 +61,7 @@ class WorkedSession(NamedTuple):
 def window_models(sql: Statements, upto: int) -> dict[str, WorkedWindow]:
     """Return the windows with a known model, by their ids."""
     models: dict[str, set[str]] = defaultdict(set)
-    for merge in rare_events_between(sql, (ev.LEDGER_MERGED,), 0, upto):
+    for merge in rare_events_between(sql, (LEDGER_MERGED,), 0, upto):
         brought: Mapping[str, str] = merge.facts.get("models") or {}
         for window_id, name in brought.items():
             models[window_id].add(str(name)[:_MOST_CHARACTERS])
@@ -89,7 +94,7 @@ def windows_of_readings(sql: Statements, upto: int) -> dict[str, str]:
     """
     query = (
         "SELECT reflection_id, target_id FROM event "  # noqa: S608
-        f"WHERE playbook_id = ? AND {of_types((ev.REFLECTION_COMPLETED,))} "
+        f"WHERE playbook_id = ? AND {of_types((REFLECTION_COMPLETED,))} "
         "AND session_id IS NULL AND reflection_id IS NOT NULL AND position <= ?"
     )
     return dict(sql.run(query, upto).fetchall())

@@ -17,7 +17,6 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from reflector.events import event as ev
 from reflector.events.effects import (
     AdoptsPolicy,
     ChangesNothing,
@@ -26,6 +25,15 @@ from reflector.events.effects import (
     RecordsWindow,
     Retracts,
     UndoesMerge,
+)
+from reflector.events.event import (
+    BULLET_RECOUNTED,
+    BULLET_TAGGED,
+    MAX_INT,
+    REFLECTION_COMPLETED,
+    SESSION_RECORDED,
+    Event,
+    identity,
 )
 from reflector.events.fields import unpack_keys
 from reflector.events.registry import ADVICE, BASELINE_TYPES, WINDOW_TYPES, effect_of, names_in
@@ -37,7 +45,6 @@ from reflector.playbook.bullet import DEFAULT, MAX_TAGS, is_counting
 from reflector.playbook.entry import Entry
 
 if TYPE_CHECKING:
-    from reflector.events.event import Event
     from reflector.ledger.statements import Statements
 
 #: The tables that a rebuild empties and fills again.
@@ -118,7 +125,7 @@ class Projector:
         self._read_bullets(readable)
         for event in readable:
             data = event.data if event.data is not None else {}
-            if event.type == ev.BULLET_TAGGED:
+            if event.type == BULLET_TAGGED:
                 changes = self._tag(event, data)
             else:
                 effect = effect_of(event.type)
@@ -229,7 +236,7 @@ class Projector:
         row = self.sql.run(
             "SELECT position, event_id, target_id FROM event"
             " WHERE playbook_id = ? AND event_id = ?",
-            ev.identity(ev.REFLECTION_COMPLETED, reflection_id or ""),
+            identity(REFLECTION_COMPLETED, reflection_id or ""),
         ).fetchone()
         if row is None:
             return 0, False
@@ -252,7 +259,7 @@ class Projector:
             (last,) = self.sql.run(
                 "SELECT coalesce(max(ordinal), 0) FROM bullet WHERE playbook_id = ?"
             ).fetchone()
-        recounts = [event for event in events if event.type == ev.BULLET_RECOUNTED]
+        recounts = [event for event in events if event.type == BULLET_RECOUNTED]
         since = {str((event.data or {}).get("since")) for event in recounts}
         query = (
             "SELECT event_id, position FROM event"  # noqa: S608
@@ -328,7 +335,7 @@ class Projector:
     def _open_window(self, event: Event, data: Mapping[str, Any]) -> None:
         row = (event.position, event.event_id, event.session_id)
         self._waiting.windows[event.event_id] = _Window("pending", 0, event.recorded_at, row)
-        if event.type == ev.SESSION_RECORDED:
+        if event.type == SESSION_RECORDED:
             window = data.get("window", {})
             for keys in (window.get("keys"), window.get("twins")):
                 self._waiting.keys.extend(unpack_keys(keys) if isinstance(keys, str) else ())
@@ -386,16 +393,16 @@ class Projector:
         if row is None:
             return
         type_, position, reflection_id = row
-        if type_ == ev.BULLET_TAGGED:
+        if type_ == BULLET_TAGGED:
             self._reconsider_tags(reflection_id, only=position)
-        elif type_ == ev.REFLECTION_COMPLETED:
+        elif type_ == REFLECTION_COMPLETED:
             self._reconsider_tags(reflection_id)
         elif type_ in WINDOW_TYPES:
             rows = self.sql.run(
                 "SELECT reflection_id FROM event"
                 " WHERE playbook_id = ? AND target_id = ? AND type = ?",
                 target,
-                ev.REFLECTION_COMPLETED,
+                REFLECTION_COMPLETED,
             ).fetchall()
             for (of_window,) in rows:
                 self._reconsider_tags(of_window)
@@ -483,7 +490,7 @@ def fill_tables(sql: Statements, progress: Progress | None = None) -> None:
     sql.execute(filled, CODE_VERSION, sql.id, TABLES)
     position = 0
     projector = Projector(sql)
-    while page := history_page(sql, position, ev.MAX_INT):
+    while page := history_page(sql, position, MAX_INT):
         projector.project(page)
         position = page[-1].position
         if progress is not None:

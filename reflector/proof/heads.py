@@ -15,8 +15,16 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from reflector.events import event as ev
-from reflector.events.event import Event, NewEvent, identity
+from reflector.events.event import (
+    ASIDE,
+    EVIDENCE_RETRACTED,
+    HUMAN,
+    LEDGER_ARRIVED,
+    LEDGER_MOVED,
+    Event,
+    NewEvent,
+    identity,
+)
 from reflector.ledger.append import utc_now
 from reflector.ledger.canonical import genesis
 from reflector.ledger.engines import write_transaction
@@ -207,7 +215,7 @@ def _events_to_put_aside(
 
 def _last_moves(sql: Statements) -> list[Event]:
     """Return the last event if it moves the playbook elsewhere, even if it cannot be read."""
-    return [event for event in events_where(sql, _END) if event.type == ev.LEDGER_MOVED]
+    return [event for event in events_where(sql, _END) if event.type == LEDGER_MOVED]
 
 
 def _putting_aside(ledger: Ledger, put_aside: Sequence[Event], why: str) -> list[NewEvent]:
@@ -216,11 +224,11 @@ def _putting_aside(ledger: Ledger, put_aside: Sequence[Event], why: str) -> list
     """
     place = ledger.engine.url.shown
     with ledger.asking() as sql:
-        events = [_about(ev.LEDGER_ARRIVED, event, {"at": place}) for event in _last_moves(sql)]
+        events = [_about(LEDGER_ARRIVED, event, {"at": place}) for event in _last_moves(sql)]
         for event in put_aside:
             end = [event, *retraction_line(sql, event.event_id)][-1]
-            meta = {ev.ASIDE: event.event_id}
-            events.append(_about(ev.EVIDENCE_RETRACTED, end, {"reason": why}, meta))
+            meta = {ASIDE: event.event_id}
+            events.append(_about(EVIDENCE_RETRACTED, end, {"reason": why}, meta))
     return events
 
 
@@ -229,7 +237,7 @@ def _about(
 ) -> NewEvent:
     """Return a user's event about another event."""
     event_id = identity(type_, target.event_id)
-    return NewEvent(type_, event_id, data, ev.HUMAN, target_id=target.event_id, meta=meta or {})
+    return NewEvent(type_, event_id, data, HUMAN, target_id=target.event_id, meta=meta or {})
 
 
 def _set_head(ledger: Ledger) -> str:

@@ -16,8 +16,14 @@ from pathlib import Path
 from tempfile import mkstemp
 from typing import Any, Final
 
-from reflector.events import event as ev
-from reflector.events.event import Event
+from reflector.events.event import (
+    BULLET_ASSERTED,
+    BULLET_RECOUNTED,
+    BULLET_TAGGED,
+    EVIDENCE_RETRACTED,
+    POLICY_ADOPTED,
+    Event,
+)
 from reflector.ledger.columns import NUMBER_COLUMNS
 from reflector.ledger.counters import ENTRY_COLUMNS
 from reflector.ledger.migration import EARLIER, made_digest, schema
@@ -43,7 +49,7 @@ _EVENTS = (
     "CREATE INDEX event_by_id ON event (playbook_id, event_id)",
     "CREATE INDEX event_by_target ON event (playbook_id, target_id) WHERE target_id IS NOT NULL",
 )
-_COUNT_AGAIN = of_types((ev.EVIDENCE_RETRACTED, ev.POLICY_ADOPTED, ev.BULLET_RECOUNTED))
+_COUNT_AGAIN = of_types((EVIDENCE_RETRACTED, POLICY_ADOPTED, BULLET_RECOUNTED))
 _COUNTS_AGAIN = (
     "SELECT 1 FROM event"  # noqa: S608
     f" WHERE playbook_id = ? AND {_COUNT_AGAIN} LIMIT 1"
@@ -103,7 +109,7 @@ class Rebuilt:
         Raises: one of `MALFORMED` for data that no event has.
         """
         self._page.append(event)
-        if event.type == ev.BULLET_ASSERTED and event.data:
+        if event.type == BULLET_ASSERTED and event.data:
             self._project()
             return self._assertion(event.position, event.data)
         if len(self._page) >= _PAGE:
@@ -114,9 +120,7 @@ class Rebuilt:
         page = self._page
         self._page = []
         rare = (
-            page
-            if self._counts_again
-            else [event for event in page if event.type != ev.BULLET_TAGGED]
+            page if self._counts_again else [event for event in page if event.type != BULLET_TAGGED]
         )
         self.sql.insert("event", _HEADER, [attrgetter(*_HEADER)(event) for event in rare])
         self._projector.project(page)

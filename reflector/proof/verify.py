@@ -17,7 +17,14 @@ from functools import lru_cache
 from hashlib import sha256
 from typing import Any
 
-from reflector.events import event as ev
+from reflector.events.event import (
+    ASIDE,
+    BULLET_TAGGED,
+    EVENT_REDACTED,
+    EVIDENCE_RETRACTED,
+    LEDGER_ARRIVED,
+    LEDGER_MOVED,
+)
 from reflector.events.registry import EVENT_TYPES
 from reflector.ledger.canonical import CHAIN, PREFIX, digest, genesis, leaf, next_chain
 from reflector.ledger.columns import LEDGER_TABLES
@@ -223,7 +230,7 @@ _TARGETS = (
     "SELECT target_id FROM event WHERE playbook_id = ? AND type = ?"  # noqa: S608
     # With the literal, the planner uses the index of the rare types. Without it, every event is
     # read once more.
-    f" AND type <> '{ev.BULLET_TAGGED}'"
+    f" AND type <> '{BULLET_TAGGED}'"
 )
 
 
@@ -296,11 +303,11 @@ class Walk:
         self._chain = genesis(head.playbook, head.origin)
         self._link = _bytes_of(self._chain)
         self._passed.add(Anchor(0, self._chain))
-        rows = self.sql.run(_TARGETS, ev.EVENT_REDACTED).fetchall()
+        rows = self.sql.run(_TARGETS, EVENT_REDACTED).fetchall()
         self._erased = {target_id for (target_id,) in rows}
-        retractions = f"{of_types((ev.EVIDENCE_RETRACTED,))} AND meta LIKE ?"
-        for event in events_where(self.sql, retractions, f'{{"{ev.ASIDE}":%'):
-            self._set_aside.add(event.meta.get(ev.ASIDE))
+        retractions = f"{of_types((EVIDENCE_RETRACTED,))} AND meta LIKE ?"
+        for event in events_where(self.sql, retractions, f'{{"{ASIDE}":%'):
+            self._set_aside.add(event.meta.get(ASIDE))
 
     def _check_order(self, event: Stored) -> Finding | None:
         before = self.position
@@ -313,7 +320,7 @@ class Walk:
     def _check_move(self, event: Stored) -> Finding | None:
         moved = self._moved
         self._moved = None
-        if moved is None or (event.type, event.target_id) == (ev.LEDGER_ARRIVED, moved):
+        if moved is None or (event.type, event.target_id) == (LEDGER_ARRIVED, moved):
             return None
         message = f"this {event.type} was appended after the playbook had moved to another ledger"
         return Finding("move", event.position, message, RESTORE)
@@ -339,7 +346,7 @@ class Walk:
     def _check_data(self, event: Stored) -> Finding | None:
         if event.data is None:
             return None
-        digest_of = _digest_of_tag if event.type == ev.BULLET_TAGGED else digest
+        digest_of = _digest_of_tag if event.type == BULLET_TAGGED else digest
         if digest_of(event.data) == event.data_hash:
             return None
         message = f"the data of this {event.type} was changed after it was written"
@@ -387,7 +394,7 @@ class Walk:
         wrong_assertion = tables.take(event)
         if wrong_assertion is not None:
             yield wrong_assertion
-        if event.type == ev.LEDGER_MOVED and not event.fault:
+        if event.type == LEDGER_MOVED and not event.fault:
             self._moved = event.event_id
         if event.fault and event.event_id not in self._set_aside:
             message = f"this {event.type} cannot be read, so it has no effect: {event.fault}"

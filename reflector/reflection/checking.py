@@ -30,8 +30,22 @@ from functools import partial
 from itertools import compress
 from typing import Any, Final, NamedTuple
 
-from reflector.events import event as ev
-from reflector.events.event import Event, NewEvent, identity, time_of
+from reflector.events.event import (
+    BULLET_ADDED,
+    BULLET_CHECKED,
+    BULLET_RESTORED,
+    BULLET_TAGGED,
+    REFLECTION_ANSWERED,
+    REFLECTION_COMPLETED,
+    REFLECTION_FAILED,
+    REFLECTION_SKIPPED,
+    SESSION_OUTCOME,
+    SESSION_RECORDED,
+    Event,
+    NewEvent,
+    identity,
+    time_of,
+)
 from reflector.judges.answers import (
     MAX_QUOTE,
     PARSER_VERSION,
@@ -129,7 +143,7 @@ def todo(
     """
     states = {row.event_id: row.state for row in ledger.windows(session_id)}
     failures_by_window = _failures(ledger, session_id)
-    for window in ledger.events(types=[ev.SESSION_RECORDED], session_id=session_id):
+    for window in ledger.events(types=[SESSION_RECORDED], session_id=session_id):
         if not _is_askable(ledger, window, states) or ledger.retracted(window.event_id):
             continue
         failures = failures_by_window.get(window.event_id, [])
@@ -156,7 +170,7 @@ def _is_askable(ledger: Ledger, window: Event, states: Mapping[str, str]) -> boo
 
 def _is_early(ledger: Ledger, window: Event) -> bool:
     """Return whether a window was last skipped because nothing followed its citations."""
-    skips = ledger.targeting(window.event_id, [ev.REFLECTION_SKIPPED])
+    skips = ledger.targeting(window.event_id, [REFLECTION_SKIPPED])
     return bool(skips) and skips[-1].facts.get("reason") == NOTHING_FOLLOWS
 
 
@@ -185,7 +199,7 @@ def _answers_about(ledger: Ledger, window: Event, failures: Sequence[Event]) -> 
     """Return the answers about a window, without refused texts and unsound readings."""
     story = ledger.targeting(window.event_id)
     readings_by_id = {
-        event.reflection_id: event for event in story if event.type == ev.REFLECTION_COMPLETED
+        event.reflection_id: event for event in story if event.type == REFLECTION_COMPLETED
     }
     refused = {failure.facts.get("reflection") for failure in failures}
     answers = _Answers([], set())
@@ -204,7 +218,7 @@ def _answers_about(ledger: Ledger, window: Event, failures: Sequence[Event]) -> 
 
 
 def _is_answer(event: Event) -> bool:
-    return event.type == ev.REFLECTION_ANSWERED and event.facts.get("mode") == MODE
+    return event.type == REFLECTION_ANSWERED and event.facts.get("mode") == MODE
 
 
 #: The verdicts of a finding, the worst first.
@@ -235,7 +249,7 @@ def readings(answer: Event, completed: Mapping[str, Event]) -> Iterator[Event]:
     """
     reflection_id = answer.reflection_id or ""
     while True:
-        reading = completed.get(identity(ev.REFLECTION_COMPLETED, reflection_id))
+        reading = completed.get(identity(REFLECTION_COMPLETED, reflection_id))
         if reading is None:
             return
         yield reading
@@ -249,7 +263,7 @@ def _recounted_id(completed: Event) -> str:
 def _failures(ledger: Ledger, session_id: str | None = None) -> Mapping[str, list[Event]]:
     """Return the failed questions about windows, by window."""
     failures: dict[str, list[Event]] = defaultdict(list)
-    for event in ledger.events(types=[ev.REFLECTION_FAILED], session_id=session_id):
+    for event in ledger.events(types=[REFLECTION_FAILED], session_id=session_id):
         if window_id := event.facts.get(MODE):
             failures[str(window_id)].append(event)
     return failures
@@ -286,7 +300,7 @@ def _last_without_answer(failures: Sequence[Event]) -> Event | None:
 
 def _is_read_after(ledger: Ledger, window_id: str, position: int) -> bool:
     """Return whether an answer about a window was read after a position."""
-    readings = ledger.targeting(window_id, [ev.REFLECTION_COMPLETED])
+    readings = ledger.targeting(window_id, [REFLECTION_COMPLETED])
     return any(event.position > position and event.facts.get("mode") == MODE for event in readings)
 
 
@@ -297,7 +311,7 @@ def session_starts(ledger: Ledger, upto: int | None = None) -> Mapping[str, date
         LedgerError: the ledger cannot be read.
     """
     starts: dict[str, datetime] = {}
-    for event in ledger.events(types=[ev.SESSION_OUTCOME], upto=upto):
+    for event in ledger.events(types=[SESSION_OUTCOME], upto=upto):
         if (began := time_of(event.facts.get("began"))) and event.session_id:
             starts[event.session_id] = min(began, starts.get(event.session_id, began))
     return starts
@@ -402,8 +416,8 @@ class Checker(Recorder):
     ) -> None:
         client = self._client(writer_of(recorded))
         event = events_of.failure_event(window, self.backend.name, failure, client=client)
-        failures = self.ledger.events(types=[ev.REFLECTION_FAILED], session_id=window.session_id)
-        event_id = identity(ev.REFLECTION_FAILED, MODE, window.event_id, sum(1 for _ in failures))
+        failures = self.ledger.events(types=[REFLECTION_FAILED], session_id=window.session_id)
+        event_id = identity(REFLECTION_FAILED, MODE, window.event_id, sum(1 for _ in failures))
         data = {**event.data, MODE: window.event_id, **facts}
         event = replace(event, event_id=event_id, data=data, target_id=None, reflection_id=None)
         self.ledger.append([event])
@@ -467,25 +481,25 @@ def _reading_events(
         is_counted = finding["disposition"] == "checked" and finding["name"] in countable
         data = {**finding, "disposition": "counted"} if is_counted else finding
         place = (completed.reflection_id or "", finding["index"])
-        checked_id = identity(ev.BULLET_CHECKED, *place)
-        check = replace(completed, type=ev.BULLET_CHECKED, event_id=checked_id, data=data)
+        checked_id = identity(BULLET_CHECKED, *place)
+        check = replace(completed, type=BULLET_CHECKED, event_id=checked_id, data=data)
         events.append(check)
         if is_counted:
-            tag_id = identity(ev.BULLET_TAGGED, *place)
-            events.append(replace(check, type=ev.BULLET_TAGGED, event_id=tag_id, target_id=None))
+            tag_id = identity(BULLET_TAGGED, *place)
+            events.append(replace(check, type=BULLET_TAGGED, event_id=tag_id, target_id=None))
     return events
 
 
 def _countable(ledger: Ledger, session_id: str | None) -> frozenset[str]:
     """Return the bullets that count and on which the session has no verdict that counts."""
     counting = ledger.counting_names()
-    tags = ledger.events(types=[ev.BULLET_TAGGED], session_id=session_id)
+    tags = ledger.events(types=[BULLET_TAGGED], session_id=session_id)
     judged = {tag.facts.get("name") for tag in tags if _counts(ledger, tag)}
     return frozenset(counting - judged)
 
 
 def _counts(ledger: Ledger, tag: Event) -> bool:
-    completed_id = identity(ev.REFLECTION_COMPLETED, tag.reflection_id or "")
+    completed_id = identity(REFLECTION_COMPLETED, tag.reflection_id or "")
     is_counted = tag.facts.get("disposition") == "counted"
     return is_counted and not ledger.retracted(tag.event_id, completed_id)
 
@@ -501,11 +515,11 @@ def recount(ledger: Ledger, *, counts: bool, session_id: str | None = None) -> i
     """
     changed = 0
     ever_in_files = _ever_in_files(ledger)
-    for old in list(ledger.events(types=[ev.REFLECTION_COMPLETED], session_id=session_id)):
+    for old in list(ledger.events(types=[REFLECTION_COMPLETED], session_id=session_id)):
         if old.facts.get("mode") != MODE or ledger.retracted(old.event_id):
             continue
         checks = ledger.events(
-            types=[ev.BULLET_CHECKED], after=old.position, session_id=old.session_id
+            types=[BULLET_CHECKED], after=old.position, session_id=old.session_id
         )
         findings = [check.facts for check in checks if check.reflection_id == old.reflection_id]
         counted = {str(one["name"]) for one in findings if one["disposition"] == "counted"}
@@ -516,7 +530,7 @@ def recount(ledger: Ledger, *, counts: bool, session_id: str | None = None) -> i
             if countable:  # otherwise the past need not be computed
                 countable &= _in_files(Past(ledger, old.position))
         events = _reading_events(_reading_again(old), _uncounted(findings), countable)
-        tags = [event for event in events if event.type == ev.BULLET_TAGGED]
+        tags = [event for event in events if event.type == BULLET_TAGGED]
         if counted != {event.data["name"] for event in tags}:
             reason = "the setting `checked_counts` changed, so reflector read this answer again"
             ledger.append([events_of.retraction_event(old, reason, "reparse"), *events])
@@ -528,8 +542,8 @@ def _reading_again(old: Event) -> NewEvent:
     """Return the event of a reading with the same facts and an id of its own."""
     reflection_id = _recounted_id(old)
     return NewEvent(
-        ev.REFLECTION_COMPLETED,
-        identity(ev.REFLECTION_COMPLETED, reflection_id),
+        REFLECTION_COMPLETED,
+        identity(REFLECTION_COMPLETED, reflection_id),
         old.facts,
         old.actor,
         occurred_at=old.occurred_at,
@@ -541,7 +555,7 @@ def _reading_again(old: Event) -> NewEvent:
 
 def _ever_in_files(ledger: Ledger) -> set[str]:
     """Return the rules that are or were in files."""
-    events = ledger.events(types=[ev.BULLET_ADDED, ev.BULLET_RESTORED])
+    events = ledger.events(types=[BULLET_ADDED, BULLET_RESTORED])
     return {str(event.facts["name"]) for event in events if event.facts.get("watched")}
 
 

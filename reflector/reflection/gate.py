@@ -24,8 +24,7 @@ from threading import Lock, get_ident
 from typing import Any
 
 from reflector.config import Config, users_config
-from reflector.events import event as ev
-from reflector.events.event import Event
+from reflector.events.event import REFLECTION_ANSWERED, REFLECTION_FAILED, REFLECTION_SKIPPED, Event
 from reflector.files import read_bounded
 from reflector.ledger.reader import of_types
 from reflector.ledger.rows import object_in
@@ -477,7 +476,7 @@ def spent_this_month(ledger: Ledger, now: datetime | None = None) -> int:
     calendar month (UTC) began.
     """
     tokens = 0
-    types = [ev.REFLECTION_ANSWERED, ev.REFLECTION_FAILED]
+    types = [REFLECTION_ANSWERED, REFLECTION_FAILED]
     for spent, times in _metas_of_month(ledger, types, now or datetime.now(UTC)):
         for name in _COUNTS:
             count = spent.get(name)
@@ -492,7 +491,7 @@ def dollars_this_month(ledger: Ledger) -> int:
     """
     from reflector.prices import spent_on
 
-    metas = _metas_of_month(ledger, [ev.REFLECTION_ANSWERED], datetime.now(UTC))
+    metas = _metas_of_month(ledger, [REFLECTION_ANSWERED], datetime.now(UTC))
     return int(sum(spent_on(meta).cost * times for meta, times in metas) * _MILLION)
 
 
@@ -518,7 +517,7 @@ def waiting_for_budget(ledger: Ledger) -> list[WindowRow]:
         reason = sql.data_field("reason")
         query = (
             f"SELECT target_id, {reason} FROM event "  # noqa: S608
-            f"WHERE playbook_id = ? AND {of_types([ev.REFLECTION_SKIPPED])} ORDER BY +position"
+            f"WHERE playbook_id = ? AND {of_types([REFLECTION_SKIPPED])} ORDER BY +position"
         )
         reasons = dict(sql.run(query).fetchall())
     waiting = {window_id for window_id, reason in reasons.items() if _WORD in str(reason)}

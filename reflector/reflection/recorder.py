@@ -22,8 +22,18 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal
 
 from reflector.config import Config
-from reflector.events import event as ev
-from reflector.events.event import Event, NewEvent, identity
+from reflector.events.event import (
+    BULLET_TAGGED,
+    EVIDENCE_RETRACTED,
+    HUMAN,
+    REFLECTION_ANSWERED,
+    REFLECTION_COMPLETED,
+    REFLECTION_FAILED,
+    REFLECTION_SKIPPED,
+    Event,
+    NewEvent,
+    identity,
+)
 from reflector.judges.protocol import (
     Answer,
     Backend,
@@ -92,7 +102,7 @@ def answer_id(reflection_id: str, iteration: int, part: int, tries: int = 1) -> 
     place: tuple[int, ...] = (iteration, part, tries)
     if tries == 1:
         place = (iteration,) if part == 1 else (iteration, part)
-    return identity(ev.REFLECTION_ANSWERED, reflection_id, *place)
+    return identity(REFLECTION_ANSWERED, reflection_id, *place)
 
 
 def answer_event(
@@ -134,7 +144,7 @@ def answer_event(
     if answer.left_out:
         data["left_out"] = dict(answer.left_out)
     return NewEvent(
-        ev.REFLECTION_ANSWERED,
+        REFLECTION_ANSWERED,
         answer_id(reflection_id, iteration, part, tries),
         data,
         backend,
@@ -170,7 +180,7 @@ def completion_events(
     # A verdict has the time of its session, whenever a judge gave it.
     common: Any = {
         "actor": answer.actor,
-        "occurred_at": None if answer.actor == ev.HUMAN else recorded.occurred_at,
+        "occurred_at": None if answer.actor == HUMAN else recorded.occurred_at,
         "session_id": recorded.session_id,
         "reflection_id": reflection_id,
     }
@@ -184,15 +194,13 @@ def completion_events(
         "model": answer_data.get("model"),
         **extra,
     }
-    completion_id = identity(ev.REFLECTION_COMPLETED, reflection_id)
+    completion_id = identity(REFLECTION_COMPLETED, reflection_id)
     target_id = recorded.event_id
-    events = [
-        NewEvent(ev.REFLECTION_COMPLETED, completion_id, reading, target_id=target_id, **common)
-    ]
+    events = [NewEvent(REFLECTION_COMPLETED, completion_id, reading, target_id=target_id, **common)]
     for tag in tags:
         data = _tag_data(tag, rows, grounds.get(tag.index), is_unquoted=is_unquoted)
-        tag_id = identity(ev.BULLET_TAGGED, reflection_id, tag.index)
-        events.append(NewEvent(ev.BULLET_TAGGED, tag_id, data, **common))
+        tag_id = identity(BULLET_TAGGED, reflection_id, tag.index)
+        events.append(NewEvent(BULLET_TAGGED, tag_id, data, **common))
     return events
 
 
@@ -249,8 +257,8 @@ def skip_event(
     if skips:
         place.append(skips)
     return NewEvent(
-        ev.REFLECTION_SKIPPED,
-        identity(ev.REFLECTION_SKIPPED, recorded.event_id, *place),
+        REFLECTION_SKIPPED,
+        identity(REFLECTION_SKIPPED, recorded.event_id, *place),
         {"reason": reason, "trigger": recorded.facts.get("trigger")},
         backend,
         session_id=recorded.session_id,
@@ -286,8 +294,8 @@ def failure_event(
         meta |= failure.usage.meta()
     place = failure.place or (window.attempts + 1,)
     return NewEvent(
-        ev.REFLECTION_FAILED,
-        identity(ev.REFLECTION_FAILED, reflection_id, *place),
+        REFLECTION_FAILED,
+        identity(REFLECTION_FAILED, reflection_id, *place),
         data,
         actor or backend,
         meta=meta,
@@ -310,8 +318,8 @@ def retraction_event(
     """
     target_id = target_id or event.event_id
     return NewEvent(
-        ev.EVIDENCE_RETRACTED,
-        identity(ev.EVIDENCE_RETRACTED, target_id),
+        EVIDENCE_RETRACTED,
+        identity(EVIDENCE_RETRACTED, target_id),
         {"reason": reason},
         actor,
         session_id=event.session_id,
@@ -422,7 +430,7 @@ class Recorder:
             event = new_skip()
             # Some questions about a trajectory may have been answered since the gate was closed for
             # the first time.
-            skips = self.ledger.targeting(window.event_id, [ev.REFLECTION_SKIPPED])
+            skips = self.ledger.targeting(window.event_id, [REFLECTION_SKIPPED])
             skip_ids = [past.event_id for past in skips]
             if event.event_id in skip_ids:
                 event = new_skip(len(skip_ids))

@@ -15,9 +15,13 @@ from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from reflector.events import event as ev
 from reflector.events.bullets import DROPPED, unquoted_words
-from reflector.events.event import Event
+from reflector.events.event import (
+    REFLECTION_ANSWERED,
+    REFLECTION_FAILED,
+    TRAJECTORY_RECORDED,
+    Event,
+)
 from reflector.judges.protocol import (
     NO_ANSWER,
     Asks,
@@ -151,7 +155,7 @@ class Runner(Recorder):
         if recorded is None or recorded.data is None:
             reason = "the session's event was redacted before it was judged"
             return self.fail(window, Failure(REDACTED, reason))
-        if recorded.type == ev.TRAJECTORY_RECORDED:
+        if recorded.type == TRAJECTORY_RECORDED:
             from reflector.reflection.trajectories import finish_trajectory
 
             return finish_trajectory(self, window, recorded, forced=forced).reflected
@@ -205,7 +209,7 @@ class Runner(Recorder):
         reflection_id = reflection_id_of(window.event_id, self.backend.name)
         story = self.ledger.targeting(window.event_id)
         story = [event for event in story if event.reflection_id == reflection_id]
-        answers = [event for event in story if event.type == ev.REFLECTION_ANSWERED]
+        answers = [event for event in story if event.type == REFLECTION_ANSWERED]
         if not answers:
             return 1, None
         answer = answers[-1]
@@ -392,7 +396,7 @@ def _asks_anew(event: Event) -> bool:
     """
     from reflector.judges.answers import PARSER_VERSION
 
-    if event.type != ev.REFLECTION_FAILED:
+    if event.type != REFLECTION_FAILED:
         return False
     is_declined = event.facts.get("stage") == "answer" and bool(event.facts.get("final"))
     return event.facts.get("parser") == PARSER_VERSION or is_declined

@@ -27,9 +27,19 @@ from functools import partial
 from typing import Any, Literal, NamedTuple
 
 from reflector.config import Config
-from reflector.events import event as ev
 from reflector.events.bullets import DROPPED
-from reflector.events.event import Appended, Event, NewEvent, identity
+from reflector.events.event import (
+    BULLET_TAGGED,
+    HUMAN,
+    REFLECTION_ANSWERED,
+    REFLECTION_COMPLETED,
+    SESSION_RECORDED,
+    TRAJECTORY_RECORDED,
+    Appended,
+    Event,
+    NewEvent,
+    identity,
+)
 from reflector.judges.answers import PARSER_VERSION, Parsed, ParsedTag, read_answer
 from reflector.judges.evidence import Ground, grounds, unquoted
 from reflector.judges.measured import counting_words
@@ -62,7 +72,7 @@ _JUDGED_BY_PERSON = "you judged it: {}"
 #: The states of a window whose own reflection is over.
 _OVER = ("completed", "given_up")
 #: The types of events from which the citations of a session are read.
-_CITED_TYPES = (ev.SESSION_RECORDED, ev.REFLECTION_COMPLETED, ev.BULLET_TAGGED)
+_CITED_TYPES = (SESSION_RECORDED, REFLECTION_COMPLETED, BULLET_TAGGED)
 
 
 class Settled(NamedTuple):
@@ -173,7 +183,7 @@ def _decisions(line: Sequence[Event]) -> Sequence[Event]:
     """Return a line of retractions without the pairs in which a user's verdict replaced another one
     and was then taken back.
     """
-    while len(line) > 1 and line[0].actor == ev.HUMAN and line[0].reflection_id is not None:
+    while len(line) > 1 and line[0].actor == HUMAN and line[0].reflection_id is not None:
         line = line[2:]
     return line
 
@@ -282,7 +292,7 @@ class _Story(NamedTuple):
         bullet.
         """
         for event in reversed(self.events):
-            is_window = event.type == ev.SESSION_RECORDED and event.data is not None
+            is_window = event.type == SESSION_RECORDED and event.data is not None
             if is_window and event.position in self.over and event.event_id not in self.retracted:
                 yield event
 
@@ -318,7 +328,7 @@ def _stories(ledger: Ledger, session_ids: Collection[str | None]) -> Iterator[_S
     for event in ledger.of_sessions(session_ids, _CITED_TYPES):
         by_session[event.session_id].append(event)
     events = [event for story in by_session.values() for event in story]
-    windows = {event.position for event in events if event.type == ev.SESSION_RECORDED}
+    windows = {event.position for event in events if event.type == SESSION_RECORDED}
     over = {row.position for row in ledger.windows_at(windows) if row.state in _OVER}
     retracted = ledger.retracted(*(event.event_id for event in events))
     for story in by_session.values():
@@ -365,7 +375,7 @@ def windows_from(ledger: Ledger, citation: OpenCitation) -> list[Event]:
     """
     [window] = ledger.at([citation.position])
     recorded = ledger.events(
-        after=window.position, types=[ev.SESSION_RECORDED], session_id=window.session_id
+        after=window.position, types=[SESSION_RECORDED], session_id=window.session_id
     )
     later = [event for event in recorded if _goes_on(event, window)]
     return [window, *later]
@@ -437,7 +447,7 @@ def record_verdict(
     entry = {"name": name, "tag": verdict, "rationale": tag.rationale}
     text = json.dumps({"bullet_tags": [entry]}, ensure_ascii=False)
     answer = events_of.answer_event(
-        window, ev.HUMAN, "citation_guided", Answer(text, ev.HUMAN), about=(name, tx)
+        window, HUMAN, "citation_guided", Answer(text, HUMAN), about=(name, tx)
     )
     reflection_id = answer.reflection_id or ""
     rows = ledger.rows_by_name()
@@ -445,7 +455,7 @@ def record_verdict(
     events = events_of.completion_events(window, reflection_id, parsed, answer, rows, [tag])
     reason = _JUDGED_BY_PERSON.format(verdict)
     replaced = [
-        _retraction(ledger, judgement, reason, ev.HUMAN, reflection_id)
+        _retraction(ledger, judgement, reason, HUMAN, reflection_id)
         for judgement in Session.read(ledger, window).judgements_of(name)
         if _is_replaceable(ledger, judgement)
     ]
@@ -479,14 +489,14 @@ def retractions_by_person(
     retractions = []
     for event in events:
         name = str(event.data.get("name"))
-        if event.type != ev.BULLET_TAGGED or name not in last:
+        if event.type != BULLET_TAGGED or name not in last:
             continue
         reflection_id = None
         if (name, event.actor) not in decided:
             reflection_id = _first_in_line(ledger, session, last[name]).tag.reflection_id
         reason = _JUDGED_BY_PERSON.format(last[name].verdict)
         retractions.append(
-            events_of.retraction_event(event, reason, ev.HUMAN, reflection_id=reflection_id)
+            events_of.retraction_event(event, reason, HUMAN, reflection_id=reflection_id)
         )
     return retractions
 
@@ -549,7 +559,7 @@ def reparse(
     """
     for window in ledger.windows(session_id):
         recorded = ledger.event(window.event_id)
-        if recorded is None or recorded.data is None or recorded.type == ev.TRAJECTORY_RECORDED:
+        if recorded is None or recorded.data is None or recorded.type == TRAJECTORY_RECORDED:
             continue
         story = ledger.targeting(window.event_id)
         # `recount` reads the answers of checks.
@@ -565,7 +575,7 @@ def _last_whole_answer(story: Sequence[Event]) -> Event | None:
     asked.
     """
     for event in reversed(story):
-        is_parsed_alone = event.type == ev.REFLECTION_ANSWERED and not is_rereading(event.actor)
+        is_parsed_alone = event.type == REFLECTION_ANSWERED and not is_rereading(event.actor)
         if is_parsed_alone and event.data is not None and event.data.get("parts", 1) == 1:
             return event
     return None
@@ -620,7 +630,7 @@ def _grounds_of_counting(
 def _last_reading(ledger: Ledger, story: Sequence[Event]) -> Event | None:
     """Return the last reading that was never retracted."""
     for event in reversed(story):
-        if event.type == ev.REFLECTION_COMPLETED and not ledger.retractions(event.event_id):
+        if event.type == REFLECTION_COMPLETED and not ledger.retractions(event.event_id):
             return event
     return None
 

@@ -19,8 +19,15 @@ from hashlib import sha256
 from typing import Any, NamedTuple
 
 from reflector.config import ConfigError
-from reflector.events import event as ev
-from reflector.events.event import Event, NewEvent, identity
+from reflector.events.event import (
+    LESSON_RECORDED,
+    REFLECTION_COMPLETED,
+    REFLECTION_FAILED,
+    TRAJECTORY_RECORDED,
+    Event,
+    NewEvent,
+    identity,
+)
 from reflector.events.lessons import MAX_LESSON
 from reflector.events.registry import EVENT_TYPES
 from reflector.events.sessions import rationale_of
@@ -78,16 +85,16 @@ def record_trajectory(ledger: Ledger, case: Case) -> tuple[WindowRow, Event]:
         LedgerError: the ledger cannot be read or written.
     """
     digest = _digest_of(case)
-    event_id = identity(ev.TRAJECTORY_RECORDED, digest)
+    event_id = identity(TRAJECTORY_RECORDED, digest)
     if ledger.event(event_id) is None:
         data = _trajectory_data(ledger, case)
-        if fault := EVENT_TYPES[ev.TRAJECTORY_RECORDED].fault(data):
+        if fault := EVENT_TYPES[TRAJECTORY_RECORDED].fault(data):
             raise Mistake(
                 f"reflector cannot record the trajectory: its {fault}; correct this value"
             )
         created_at = case.trajectory.created_at
         event = NewEvent(
-            ev.TRAJECTORY_RECORDED,
+            TRAJECTORY_RECORDED,
             event_id,
             data,
             "ingest",
@@ -316,7 +323,7 @@ class _Asking:
         ledger = self.recorder.ledger
         refused = {
             event.facts.get("answer")
-            for event in ledger.targeting(self.recorded.event_id, [ev.REFLECTION_FAILED])
+            for event in ledger.targeting(self.recorded.event_id, [REFLECTION_FAILED])
             if event.facts.get("parser") == PARSER_VERSION
         }
         tries = 1
@@ -379,8 +386,8 @@ def _talk_events(
     reflection_id = last_answer.reflection_id or ""
     lessons = [
         NewEvent(
-            ev.LESSON_RECORDED,
-            identity(ev.LESSON_RECORDED, reflection_id, index),
+            LESSON_RECORDED,
+            identity(LESSON_RECORDED, reflection_id, index),
             _lesson_data(recorded, insight),
             last_answer.actor,
             session_id=recorded.session_id,
@@ -421,12 +428,12 @@ def judged_trajectory(ledger: Ledger, recorded: Event) -> Talk | None:
     is not judged.
     """
     story = ledger.targeting(recorded.event_id)
-    completed = next((event for event in story if event.type == ev.REFLECTION_COMPLETED), None)
+    completed = next((event for event in story if event.type == REFLECTION_COMPLETED), None)
     if completed is None:
         return None
     data: Any = completed.facts
     tags: list[Any] = [event.data for event in tags_of(ledger, completed)]
-    lessons: list[Any] = [event.data for event in story if event.type == ev.LESSON_RECORDED]
+    lessons: list[Any] = [event.data for event in story if event.type == LESSON_RECORDED]
     insights = [
         Insight(key_insight=lesson["text"], **{name: lesson[name] for name in _EXPLANATIONS})
         for lesson in lessons

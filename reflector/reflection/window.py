@@ -24,9 +24,16 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from reflector.events import event as ev
 from reflector.events.bullets import DROPPED
-from reflector.events.event import Event
+from reflector.events.event import (
+    BULLET_TAGGED,
+    HUMAN,
+    REFLECTION_ANSWERED,
+    REFLECTION_COMPLETED,
+    REFLECTION_SKIPPED,
+    SESSION_RECORDED,
+    Event,
+)
 from reflector.events.fields import unpack_keys
 from reflector.events.sessions import rationale_of
 from reflector.ledger.store import Ledger, WindowRow
@@ -45,11 +52,11 @@ _STEPS = frozenset({"model", "human", "tool"})
 _JUDGED = {"counted", "neutral", *DROPPED} - {"not_asked"}
 #: The types of events from which `Session` is read.
 _STORY = (
-    ev.SESSION_RECORDED,
-    ev.REFLECTION_ANSWERED,
-    ev.REFLECTION_COMPLETED,
-    ev.REFLECTION_SKIPPED,
-    ev.BULLET_TAGGED,
+    SESSION_RECORDED,
+    REFLECTION_ANSWERED,
+    REFLECTION_COMPLETED,
+    REFLECTION_SKIPPED,
+    BULLET_TAGGED,
 )
 #: Why no model is asked about citations yet.
 NOTHING_FOLLOWS = "nothing follows the citation yet"
@@ -106,7 +113,7 @@ class Judgement:
     @property
     def is_of_person(self) -> bool:
         """Whether a user gave the verdict."""
-        return self.tag.actor == ev.HUMAN
+        return self.tag.actor == HUMAN
 
     @property
     def event_ids(self) -> tuple[str, str]:
@@ -265,7 +272,7 @@ def _windows_in(story: Iterable[Event]) -> dict[str, Event]:
     return {
         event.event_id: event
         for event in story
-        if event.type == ev.SESSION_RECORDED and event.data is not None
+        if event.type == SESSION_RECORDED and event.data is not None
     }
 
 
@@ -273,7 +280,7 @@ def _settled_in(story: Sequence[Event]) -> dict[tuple[str, str], Mapping[str, Se
     """Return the verdicts that each answer settled, by window and backend."""
     settled: dict[tuple[str, str], Mapping[str, Sequence[str]]] = {}
     for event in story:
-        report = event.meta.get("judgement") if event.type == ev.REFLECTION_ANSWERED else None
+        report = event.meta.get("judgement") if event.type == REFLECTION_ANSWERED else None
         if isinstance(report, dict) and "settled" in report:
             key = (event.target_id or "", str(event.facts.get("backend")))
             settled[key] = report["settled"]
@@ -290,14 +297,14 @@ def _left_out_in(
     for event in story:
         reflection_id = event.reflection_id or ""
         window = windows.get(event.target_id or "")
-        is_reading = event.type == ev.REFLECTION_COMPLETED and event.event_id not in retracted
+        is_reading = event.type == REFLECTION_COMPLETED and event.event_id not in retracted
         is_early = (  # nothing followed
-            event.type == ev.REFLECTION_SKIPPED and event.facts.get("reason") == NOTHING_FOLLOWS
+            event.type == REFLECTION_SKIPPED and event.facts.get("reason") == NOTHING_FOLLOWS
         )
         if (is_reading or is_early) and window is not None:
             names = (*window_names(window, "cited"), *window_names(window, "carried"))
             left_out[reflection_id or event.event_id] = set(names)
-        elif event.type == ev.BULLET_TAGGED:  # the answer has a verdict on this name
+        elif event.type == BULLET_TAGGED:  # the answer has a verdict on this name
             left_out.get(reflection_id, set()).discard(str(event.facts.get("name")))
     return frozenset(chain.from_iterable(left_out.values()))
 
@@ -310,15 +317,15 @@ def judgements_in(
     agent_id = recorded.facts.get("agent_id")
     completions: dict[str | None, Event] = {}
     for event in story:
-        if event.type == ev.REFLECTION_COMPLETED:
+        if event.type == REFLECTION_COMPLETED:
             window = windows.get(event.target_id or "")
             if window is not None and window.facts.get("agent_id") == agent_id:
                 completions[event.reflection_id or ""] = event
-        elif event.type == ev.BULLET_TAGGED and event.facts.get("disposition") in _JUDGED:
+        elif event.type == BULLET_TAGGED and event.facts.get("disposition") in _JUDGED:
             completed = completions.get(event.reflection_id)
             if completed is not None:
                 is_out = event.event_id in retracted or completed.event_id in retracted
-                is_taken_back = is_out and event.actor == ev.HUMAN
+                is_taken_back = is_out and event.actor == HUMAN
                 yield Judgement(completed.target_id or "", completed, event, is_taken_back)
 
 
@@ -494,13 +501,13 @@ def _part(recorded: Event, name: str) -> Mapping[str, Any]:
     """Return an object in a session's window; {} for a trajectory, because a file may have any
     field of this name.
     """
-    return recorded.facts.get(name) or {} if recorded.type == ev.SESSION_RECORDED else {}
+    return recorded.facts.get(name) or {} if recorded.type == SESSION_RECORDED else {}
 
 
 def tags_of(ledger: Ledger, completed: Event) -> list[Event]:
     """Return the tags that were read with a reflection; they follow it."""
     following = ledger.events(
-        after=completed.position, types=(ev.BULLET_TAGGED,), session_id=completed.session_id
+        after=completed.position, types=(BULLET_TAGGED,), session_id=completed.session_id
     )
     tags: list[Event] = []
     for tag in following:

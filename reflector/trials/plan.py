@@ -13,7 +13,7 @@ from datetime import timedelta
 from math import ceil
 from typing import TYPE_CHECKING
 
-from reflector.events import event as ev
+from reflector.events.event import SESSION_RECORDED
 from reflector.events.sessions import tells_more
 from reflector.reflection.window import window_names
 from reflector.trials.draw import MILLION, PLACEBO_SHARE
@@ -137,7 +137,7 @@ def _used(ledger: Reader, last: Sequence[Ended], bullets: Sequence[str]) -> floa
     names = set(bullets)
     citing = {
         event.session_id
-        for event in ledger.events(types=(ev.SESSION_RECORDED,))
+        for event in ledger.events(types=(SESSION_RECORDED,))
         if not names.isdisjoint(window_names(event, "cited"))
     }
     return len(citing & roots) / len(roots) if roots else 0.0

@@ -29,8 +29,19 @@ from math import ceil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
-from reflector.events import event as ev
-from reflector.events.event import HUMAN, Event, NewEvent, first_origin, identity, time_of
+from reflector.events.event import (
+    ADVICE_TOLD,
+    HUMAN,
+    SESSION_OUTCOME,
+    SESSION_RECORDED,
+    TRIAL_CLOSED,
+    TRIAL_OPENED,
+    Event,
+    NewEvent,
+    first_origin,
+    identity,
+    time_of,
+)
 from reflector.events.folds import fold_ledger
 from reflector.handover import (
     MAX_TOLD,
@@ -270,7 +281,7 @@ def sessions(ledger: Reader, upto: int | None = None, more: Iterable[Event] = ()
     of windows that the ledger does not have.
     """
     windows: dict[str, list[Event]] = {}
-    for event in (*more, *ledger.events(types=(ev.SESSION_OUTCOME,), upto=upto)):
+    for event in (*more, *ledger.events(types=(SESSION_OUTCOME,), upto=upto)):
         if root := event.facts.get("root"):
             windows.setdefault(root, []).append(event)
     ended = []
@@ -286,7 +297,7 @@ def sessions(ledger: Reader, upto: int | None = None, more: Iterable[Event] = ()
 
 def trials(ledger: Reader, upto: int | None = None) -> list[Trial]:
     """Return the trials up to a position, in the order of their openings in any ledger."""
-    if not ledger.has(ev.TRIAL_OPENED):
+    if not ledger.has(TRIAL_OPENED):
         return []
     return fold_ledger(TrialFold(), ledger, upto)
 
@@ -294,14 +305,14 @@ def trials(ledger: Reader, upto: int | None = None) -> list[Trial]:
 class TrialFold:
     """The trials that this version can compare, in the order of their openings in any ledger."""
 
-    types: Final = (ev.TRIAL_OPENED, ev.TRIAL_CLOSED)
+    types: Final = (TRIAL_OPENED, TRIAL_CLOSED)
 
     def __init__(self) -> None:
         self._opened: list[Event] = []
         self._closed: dict[str | None, Event] = {}
 
     def apply(self, event: Event) -> None:
-        if event.type == ev.TRIAL_OPENED:
+        if event.type == TRIAL_OPENED:
             self._opened.append(event)
         else:
             self._closed[event.target_id] = event
@@ -411,8 +422,8 @@ def missing_outcomes(ledger: Reader, newest: int = 0) -> Iterator[Missing]:
 
     Raises: LedgerError.
     """
-    known = {event.target_id for event in ledger.events(types=(ev.SESSION_OUTCOME,))}
-    for event in [*ledger.events(types=(ev.SESSION_RECORDED,))][-newest:]:
+    known = {event.target_id for event in ledger.events(types=(SESSION_OUTCOME,))}
+    for event in [*ledger.events(types=(SESSION_RECORDED,))][-newest:]:
         window = event.facts.get("window") or {}
         is_root = event.session_id and not event.facts.get("agent_id")
         if event.event_id in known or not is_root or window.get("mode") != "new":
@@ -550,7 +561,7 @@ def _unknown(ledger: Reader, trial: Trial, upto: int) -> int:
     """Return the number of sessions that were shown advice since the opening and have no outcome
     with a known root.
     """
-    tellings = ledger.events(types=(ev.ADVICE_TOLD,), after=trial.opened.position, upto=upto)
+    tellings = ledger.events(types=(ADVICE_TOLD,), after=trial.opened.position, upto=upto)
     told = {
         event.session_id
         for event in tellings
@@ -559,7 +570,7 @@ def _unknown(ledger: Reader, trial: Trial, upto: int) -> int:
     told.discard(None)
     if not told:
         return 0
-    outcomes = ledger.events(types=(ev.SESSION_OUTCOME,), upto=upto)
+    outcomes = ledger.events(types=(SESSION_OUTCOME,), upto=upto)
     return len(told - {event.session_id for event in outcomes if event.facts.get("root")})
 
 
@@ -596,9 +607,7 @@ def start(
         data["placebo"] = {"share": PLACEBO_SHARE, "digest": bundled_digest()}
     with ledger.writing() as writing:
         key = writing.chain
-        event = NewEvent(
-            ev.TRIAL_OPENED, identity(ev.TRIAL_OPENED, key), data | {"key": key}, HUMAN
-        )
+        event = NewEvent(TRIAL_OPENED, identity(TRIAL_OPENED, key), data | {"key": key}, HUMAN)
         append(writing, [prepare(event, tx=ledger.draw())])
 
 
@@ -621,9 +630,9 @@ def stop(ledger: Ledger, root: Path | None = None) -> TrialStatus:
         now = later_than(ledger.head().recorded_at)
         status = trial_status(ledger, trial, at=time_of(now))
         opened = trial.opened.event_id
-        event_id = identity(ev.TRIAL_CLOSED, opened)
+        event_id = identity(TRIAL_CLOSED, opened)
         result = result_of(status) | {"at": now}
-        event = NewEvent(ev.TRIAL_CLOSED, event_id, result, HUMAN, target_id=opened)
+        event = NewEvent(TRIAL_CLOSED, event_id, result, HUMAN, target_id=opened)
         append(writing, [prepare(event, tx=ledger.draw())])
     return replace(status, state="closed")
 
@@ -751,9 +760,9 @@ def _stray_placebos(ledger: Reader, trial: Trial, upto: int) -> int:
         return 0  # the digests of another version's text are not known
     root_of = {
         event.session_id: event.facts.get("root")
-        for event in ledger.events(types=(ev.SESSION_OUTCOME,), upto=upto)
+        for event in ledger.events(types=(SESSION_OUTCOME,), upto=upto)
     }
-    tellings = ledger.events(types=(ev.ADVICE_TOLD,), after=trial.opened.position, upto=upto)
+    tellings = ledger.events(types=(ADVICE_TOLD,), after=trial.opened.position, upto=upto)
     roots = {
         root_of.get(event.session_id)
         for event in tellings

@@ -10,11 +10,10 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from reflector.embed.lessons.book import Lesson, lesson_book
-from reflector.events import event as ev
+from reflector.events.event import ADVICE_TOLD, Event
 from reflector.ledger.as_of import Past
 
 if TYPE_CHECKING:
-    from reflector.events.event import Event
     from reflector.ledger.store import Ledger
 
 
@@ -22,7 +21,7 @@ def events_of(ledger: Ledger, lesson: Lesson, upto: int | None) -> list[Event]:
     """Return the events about a lesson up to a position, in order."""
     tellings = (
         event
-        for event in ledger.events(types=[ev.ADVICE_TOLD])
+        for event in ledger.events(types=[ADVICE_TOLD])
         if lesson.id in event.facts.get("lessons", ())
     )
     events = chain(ledger.at([lesson.position]), _about(ledger, lesson.id), tellings)

@@ -15,8 +15,18 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
-from reflector.events import event as ev
-from reflector.events.event import Appended, Event, NewEvent, identity, time_of, written
+from reflector.events.event import (
+    ADVICE_TOLD,
+    BULLET_TAGGED,
+    LESSON_RECORDED,
+    OUTCOME_OBSERVED,
+    Appended,
+    Event,
+    NewEvent,
+    identity,
+    time_of,
+    written,
+)
 from reflector.events.lessons import MAX_LESSON, POLARITY
 from reflector.events.registry import fields_of
 from reflector.ledger.errors import Conflict
@@ -47,8 +57,8 @@ def lesson_event(
     """
     data = _without_secrets({"kind": kind, "text": text, **more})
     parts = key if key is not None else identity_texts(data)
-    event_id = identity(ev.LESSON_RECORDED, *parts)
-    return NewEvent(ev.LESSON_RECORDED, event_id, data, actor, occurred_at, session_id=session_id)
+    event_id = identity(LESSON_RECORDED, *parts)
+    return NewEvent(LESSON_RECORDED, event_id, data, actor, occurred_at, session_id=session_id)
 
 
 def record_lesson(ledger: Ledger, kind: str, text: str, *, actor: str, **more: Any) -> str:
@@ -103,16 +113,16 @@ def observe_outcome(
     if kind not in POLARITY:
         raise Mistake(f"{kind!r} is not a kind of outcome; the kinds are {', '.join(POLARITY)}")
     lesson = ledger.event(lesson_id)
-    if lesson is None or lesson.type != ev.LESSON_RECORDED:
+    if lesson is None or lesson.type != LESSON_RECORDED:
         raise Mistake(f"{lesson_id[:80]!r} is not the id of a lesson; see `reflector lessons`")
     time = time_of(observed_at)
     if time is None and observed_at is not None:
         raise Mistake(f"{observed_at[:80]!r} is not a time; write it as 2026-11-22T08:00:00Z")
     outcome = {"kind": kind, "source": source, "why": why, "window": window_id}
     event = NewEvent(
-        ev.OUTCOME_OBSERVED,
+        OUTCOME_OBSERVED,
         "",
-        _without_secrets(outcome, ev.OUTCOME_OBSERVED),
+        _without_secrets(outcome, OUTCOME_OBSERVED),
         actor or source,
         occurred_at=written(time) if time else None,
         session_id=session_id,
@@ -140,8 +150,8 @@ def record_told(
     if not lesson_ids:
         return None
     telling = {"via": via, "lessons": lesson_ids, "bullets": [], "task": task}
-    data = _without_secrets(telling, ev.ADVICE_TOLD)
-    event = NewEvent(ev.ADVICE_TOLD, "", data, actor, session_id=session_id)
+    data = _without_secrets(telling, ADVICE_TOLD)
+    event = NewEvent(ADVICE_TOLD, "", data, actor, session_id=session_id)
     return _append(ledger, event, (via, session_id or "", task or ""), key)
 
 
@@ -174,8 +184,8 @@ def told_at_start(
         data["seed"] = seed
     parts = (via, window.session_id or "", window.event_id, digest)
     return NewEvent(
-        ev.ADVICE_TOLD,
-        identity(ev.ADVICE_TOLD, *parts),
+        ADVICE_TOLD,
+        identity(ADVICE_TOLD, *parts),
         data,
         window.actor,
         occurred_at=window.occurred_at,
@@ -193,11 +203,11 @@ def lessons_beginning(ledger: Reader, beginnings: Sequence[str]) -> list[str]:
     # The literal condition is that of an index without tags.
     query = (
         "SELECT event_id FROM event WHERE playbook_id = ?"  # noqa: S608
-        f" AND type = ? AND type <> '{ev.BULLET_TAGGED}'"
+        f" AND type = ? AND type <> '{BULLET_TAGGED}'"
         " AND substr(event_id, 1, 8) IN ? ORDER BY position"
     )
     with ledger.asking() as sql:
-        rows = sql.run(query, ev.LESSON_RECORDED, beginnings).fetchall()
+        rows = sql.run(query, LESSON_RECORDED, beginnings).fetchall()
     return [event_id for (event_id,) in rows]
 
 
@@ -239,7 +249,7 @@ def identity_texts(facts: Mapping[str, Any]) -> list[str]:
     return [str(facts.get(field) or "") for field in fields]
 
 
-def _without_secrets(facts: Mapping[str, Any], type_: str = ev.LESSON_RECORDED) -> dict[str, Any]:
+def _without_secrets(facts: Mapping[str, Any], type_: str = LESSON_RECORDED) -> dict[str, Any]:
     """Return the fields of an event that are not None, with redacted prose."""
     fields = fields_of(type_)
     data = {}
