@@ -1412,12 +1412,10 @@ MUTATIONS = [
     Mutation(CODEX, " and ordinal < self._first_own_ordinal:", " and False:", READERS[1:]),
     Mutation(COPILOT, "if call.id not in self._requested_calls:", "if True:", READERS[1:]),
     Mutation(COPILOT, "refused = self._denied.pop(call_id, None)", "refused = None", READERS[1:]),
-    Mutation(
-        GEMINI, 'if building.kind(fields_of_call, "status") in _FINAL:', "if True:", READERS[1:]
-    ),
+    Mutation(GEMINI, 'if text_in(fields_of_call, "status") in _FINAL:', "if True:", READERS[1:]),
     Mutation(
         OPENCODE,
-        'if is_ended or "end" in fields(part.get("time")):',
+        'if is_ended or "end" in object_in(part, "time"):',
         "if True:",
         READERS[1:],
     ),

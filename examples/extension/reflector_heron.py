@@ -13,19 +13,23 @@ from typing import Any
 
 from reflector.judges.model import Client, Reply
 from reflector.prices import Usage
-from reflector.transcripts import building
 from reflector.transcripts.building import (
     Conversation,
     Kept,
     Place,
-    fields,
+    by_model,
+    by_tool,
+    by_user,
     join_texts,
-    objects,
-    plain_text,
-    short_text,
+    object_in,
+    objects_in,
+    short_in,
+    text_in,
+    texts_of,
+    tool_call,
 )
 from reflector.transcripts.message import Message, Tally
-from reflector.transcripts.records import count_type, record_uuid
+from reflector.transcripts.records import JsonObject, count_type, record_uuid
 from reflector.transcripts.speakers import spoken
 
 
@@ -37,37 +41,37 @@ class Heron(Conversation):
     kept = (Kept("HERON_HOME", ".heron", "projects"),)
 
     @staticmethod
-    def recognises(record: dict[str, Any]) -> bool:
-        has_parts = "parts" in fields(record.get("message"))
-        return has_parts and building.kind(record) in ("user", "assistant", "tool_result")
+    def recognises(record: JsonObject) -> bool:
+        has_parts = "parts" in object_in(record, "message")
+        return has_parts and text_in(record, "type") in ("user", "assistant", "tool_result")
 
     def messages(
-        self, record: dict[str, Any], text: bytes, offset: int, tally: Tally
+        self, record: JsonObject, text: bytes, offset: int, tally: Tally
     ) -> Iterator[Message]:
-        self.session_id = self.session_id or short_text(record.get("sessionId"))
+        self.session_id = self.session_id or short_in(record, "sessionId")
         uuid = record_uuid(record, text)
-        place = Place("", short_text(record.get("timestamp")), offset)
-        parts = objects(fields(record.get("message")).get("parts"))
-        words = join_texts(building.texts(parts))
-        kind = building.kind(record)
+        place = Place("", short_in(record, "timestamp"), offset)
+        parts = objects_in(object_in(record, "message"), "parts")
+        words = join_texts(texts_of(parts))
+        kind = text_in(record, "type")
         if kind == "assistant":
             calls = tuple(_call(part) for part in parts if "functionCall" in part)
-            yield building.by_model(uuid, place, words, calls=calls)
+            yield by_model(uuid, place, words, calls=calls)
         elif kind == "tool_result":
             for part in parts:
-                response = fields(part.get("functionResponse"))
-                output = plain_text(fields(response.get("response")).get("output"))
-                call_id = short_text(response.get("id"))
-                yield building.by_tool(f"{uuid}:{call_id}", place, call_id, output)
+                response = object_in(part, "functionResponse")
+                output = text_in(object_in(response, "response"), "output")
+                call_id = short_in(response, "id")
+                yield by_tool(f"{uuid}:{call_id}", place, call_id, output)
         elif kind == "user" and words:
-            yield building.by_user(uuid, place, *spoken(words))
+            yield by_user(uuid, place, *spoken(words))
         else:
             count_type(tally, record.get("type"))
 
 
-def _call(part: dict[str, Any]) -> Any:
-    call = fields(part.get("functionCall"))
-    return building.call(call.get("id"), call.get("name"), call.get("args"))
+def _call(part: JsonObject) -> Any:
+    call = object_in(part, "functionCall")
+    return tool_call(call.get("id"), call.get("name"), call.get("args"))
 
 
 _SESSION = re.compile(r"<(session-[0-9a-f]{32})>\n(.*)\n</\1>", re.DOTALL)
@@ -88,7 +92,7 @@ class Praise(Client):
         return Reply(json.dumps(answer), "praise/1", "end_turn", Usage())
 
 
-def _verdict(name: str, turns: list[dict[str, Any]]) -> dict[str, Any]:
+def _verdict(name: str, turns: list[JsonObject]) -> JsonObject:
     is_cited = False
     for turn in turns:
         content = str(turn.get("content"))

@@ -27,7 +27,7 @@ from reflector.playbook.bullet import Bullet, sections_text
 from reflector.playbook.names import section_slug
 from reflector.text import bounds
 from reflector.text.secrets import redact
-from reflector.transcripts import building
+from reflector.transcripts.building import objects, short_in, text_in, texts_of, tool_call
 from reflector.transcripts.message import Message, Origin, Role, ToolResult
 
 _log = logging.getLogger("reflector")
@@ -190,16 +190,16 @@ def _messages(messages: list[dict[str, Any]]) -> Iterator[Message]:
         if isinstance(content, str):
             yield Message(number, str(number), role, origin, "", "", content)
             continue
-        blocks = building.objects(content)
-        shown = [block for block in blocks if building.kind(block) in ("text", "image")]
-        text = "\n".join(building.texts(shown))
+        blocks = objects(content)
+        shown = [block for block in blocks if text_in(block, "type") in ("text", "image")]
+        text = "\n".join(texts_of(shown))
         calls = tuple(
-            building.call(block.get("id"), block.get("name"), block.get("input"))
+            tool_call(block.get("id"), block.get("name"), block.get("input"))
             for block in blocks
-            if building.kind(block) == "tool_use"
+            if text_in(block, "type") == "tool_use"
         )
         results = tuple(
-            _tool_result(block) for block in blocks if building.kind(block) == "tool_result"
+            _tool_result(block) for block in blocks if text_in(block, "type") == "tool_result"
         )
         if results and not text:
             origin = "tool"
@@ -210,10 +210,8 @@ def _messages(messages: list[dict[str, Any]]) -> Iterator[Message]:
 
 
 def _tool_result(block: dict[str, Any]) -> ToolResult:
-    text = bounds.result_text("\n".join(building.texts(block.get("content"))))
-    return ToolResult(
-        building.short_text(block.get("tool_use_id")), text, block.get("is_error") is True
-    )
+    text = bounds.result_text("\n".join(texts_of(block.get("content"))))
+    return ToolResult(short_in(block, "tool_use_id"), text, block.get("is_error") is True)
 
 
 def _result(answer: str) -> dict[str, Any]:

@@ -22,7 +22,7 @@ from typing import Any, ClassVar, NamedTuple
 
 from reflector.text import bounds
 from reflector.transcripts.message import Message, Origin, Tally, ToolCall, ToolResult
-from reflector.transcripts.records import record_key
+from reflector.transcripts.records import JsonObject, record_key
 from reflector.transcripts.tellings import Telling, telling_of
 
 #: The names of tools in Claude Code, by their names in other agents in lower case.
@@ -182,22 +182,22 @@ class Conversation(ABC):
 
     @staticmethod
     @abstractmethod
-    def recognises(record: dict[str, Any]) -> bool:
+    def recognises(record: JsonObject) -> bool:
         """Return whether a record has this format and cannot have another one."""
 
     @staticmethod
-    def folder_of(record: dict[str, Any]) -> str:
+    def folder_of(record: JsonObject) -> str:
         """Return the agent's working folder; "" if the record does not name it."""
-        return plain_text(record.get("cwd"))
+        return text_in(record, "cwd")
 
     @staticmethod
-    def time_of(record: dict[str, Any]) -> str:
+    def time_of(record: JsonObject) -> str:
         """Return the time of a record in ISO 8601; "" if the record does not have one."""
-        return plain_text(record.get("timestamp"))
+        return text_in(record, "timestamp")
 
     @abstractmethod
     def messages(
-        self, record: dict[str, Any], text: bytes, offset: int, tally: Tally
+        self, record: JsonObject, text: bytes, offset: int, tally: Tally
     ) -> Iterable[Message]:
         """Return the messages of one record. Count the record's type if the reader does not know
         it.
@@ -313,7 +313,7 @@ def _bounded(text: str, limit: int) -> str:
     return bounds.whole_excerpt(text, limit) if text else ""
 
 
-def call(call_id: Any, name: Any, arguments: Any) -> ToolCall:
+def tool_call(call_id: Any, name: Any, arguments: Any) -> ToolCall:
     """Return a tool call with Claude Code's names for the tool and its arguments."""
     tool = short_text(name)
     common_name = _TOOLS.get(tool.lower())
@@ -364,7 +364,7 @@ def _command_line(words: list[Any]) -> str:
     return " ".join(texts)
 
 
-def texts(content: Any) -> list[str]:
+def texts_of(content: Any) -> list[str]:
     """Return the texts of a string, a block or a list of blocks.
 
     An image becomes the text `[image]`, because words such as "like this" need an object.
@@ -380,7 +380,7 @@ def texts(content: Any) -> list[str]:
     return texts
 
 
-def _block_texts(block: dict[str, Any]) -> Iterable[str]:
+def _block_texts(block: JsonObject) -> Iterable[str]:
     """Return the text of a block, or a mark for an image; nothing for a thought."""
     text = block.get("text")
     if isinstance(text, str):
@@ -395,22 +395,35 @@ def plain_text(value: Any) -> str:
     return value if isinstance(value, str) else ""
 
 
-def fields(value: Any) -> dict[str, Any]:
+def fields(value: Any) -> JsonObject:
     """Return `value` if it is a JSON object, else an object without fields."""
     return value if isinstance(value, dict) else {}
 
 
-def objects(value: Any) -> list[dict[str, Any]]:
+def objects(value: Any) -> list[JsonObject]:
     """Return the JSON objects of a list, [] for another value."""
     values = value if isinstance(value, list) else []
     return [each for each in values if isinstance(each, dict)]
 
 
-def kind(record: dict[str, Any], key: str = "type") -> str:
-    """Return the type of a record, or the text of another key. Return "" for a value that is not
-    text, because it may not be hashable.
-    """
+def text_in(record: Mapping[str, Any], key: str) -> str:
+    """Return a text of a record; "" for a missing one, and for a value that is not text."""
     return plain_text(record.get(key))
+
+
+def short_in(record: JsonObject, key: str) -> str:
+    """Return an id, a name or a time of a record, as `short_text` does."""
+    return short_text(record.get(key))
+
+
+def object_in(record: JsonObject, key: str) -> JsonObject:
+    """Return a JSON object of a record, as `fields` does."""
+    return fields(record.get(key))
+
+
+def objects_in(record: JsonObject, key: str) -> list[JsonObject]:
+    """Return the JSON objects in a list of a record."""
+    return objects(record.get(key))
 
 
 def exit_code_of(value: Any) -> int | None:

@@ -14,12 +14,13 @@ from functools import cache
 from importlib import import_module
 from pathlib import Path
 from pkgutil import iter_modules
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from reflector import extensions
 from reflector.extensions import Extension, ExtensionError
 from reflector.transcripts import agents
 from reflector.transcripts.building import Conversation, Kept
+from reflector.transcripts.records import JsonObject
 
 Reader = type[Conversation]
 
@@ -146,7 +147,7 @@ def is_subagents(path: Path) -> bool:
     return path.name.startswith("agent-") or path.parent.name == "subagents"
 
 
-def folder_named_in(record: dict[str, Any]) -> str:
+def folder_named_in(record: JsonObject) -> str:
     """Return the agent's working folder; "" if a record does not name it. A chat of Gemini CLI has
     a hash of the folder.
     """
@@ -156,7 +157,7 @@ def folder_named_in(record: dict[str, Any]) -> str:
     return ""
 
 
-def time_named_in(record: dict[str, Any]) -> str:
+def time_named_in(record: JsonObject) -> str:
     """Return the time of a record in ISO 8601; "" if it does not name one."""
     for reader in readers():
         if time := reader.time_of(record):

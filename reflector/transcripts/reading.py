@@ -38,7 +38,14 @@ from reflector.extensions import error_of, listed_readers
 from reflector.refusal import Refusal
 from reflector.text.lazy import lazy_pattern
 from reflector.transcripts.agents.claude_code import ClaudeCode
-from reflector.transcripts.building import Conversation, content_id, fields, objects, plain_text
+from reflector.transcripts.building import (
+    Conversation,
+    content_id,
+    object_in,
+    objects,
+    plain_text,
+    text_in,
+)
 from reflector.transcripts.citations import called_wrong, citations_of
 from reflector.transcripts.message import NOT_KEPT, Message, Tally
 from reflector.transcripts.readers import (
@@ -48,13 +55,14 @@ from reflector.transcripts.readers import (
     faults,
     readers,
 )
-from reflector.transcripts.records import LINE_LIMIT, parse_line, read_lines, record_key
+from reflector.transcripts.records import LINE_LIMIT, JsonObject, parse_line, read_lines, record_key
 from reflector.transcripts.speakers import tag_around
 from reflector.transcripts.tellings import Telling
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
 
+AnyPath = str | PathLike[str]
 #: Parsed, a document needs about three times its size in memory.
 DOCUMENT_LIMIT = 128 * 1024 * 1024
 #: The beginning of a JSON list of messages. No agent resumes a session from such a list.
@@ -191,7 +199,7 @@ class Scan:
             self.places.append(Place(message.offset, message.key, passed))
 
 
-def recognise(path: str | PathLike[str]) -> Reader:
+def recognise(path: AnyPath) -> Reader:
     """Return the reader of a transcript.
 
     Raises: as `scan`.
@@ -200,7 +208,7 @@ def recognise(path: str | PathLike[str]) -> Reader:
         return reading.reader
 
 
-def scan(path: str | PathLike[str], limit: int | None = None, *, start: int = 0) -> Scan:
+def scan(path: AnyPath, limit: int | None = None, *, start: int = 0) -> Scan:
     """Return the facts of a transcript from the offset `start` to the offset `limit` (None for the
     end of the file). The memory does not grow with the file.
 
@@ -226,7 +234,7 @@ def scan(path: str | PathLike[str], limit: int | None = None, *, start: int = 0)
 
 
 def read_messages(
-    path: str | PathLike[str],
+    path: AnyPath,
     *,
     limit: int | None = None,
     start: int = 0,
@@ -246,7 +254,7 @@ def read_messages(
         yield from reading
 
 
-def load_transcript(path: str | PathLike[str] | None) -> list[dict[str, str]]:
+def load_transcript(path: AnyPath | None) -> list[dict[str, str]]:
     """Return the messages of a transcript of any agent, in file order, each `{"role": str,
     "content": str}`. All are in memory. Return [] without a path or a file. Malformed lines are
     skipped.
@@ -259,7 +267,7 @@ def load_transcript(path: str | PathLike[str] | None) -> list[dict[str, str]]:
         return []
 
 
-def _plain_messages(path: str | PathLike[str]) -> list[dict[str, str]]:
+def _plain_messages(path: AnyPath) -> list[dict[str, str]]:
     """Return the messages of a transcript. In one of Claude Code or of an unknown form, each line
     that looks like a message of Claude Code is one.
 
@@ -275,7 +283,7 @@ def _plain_messages(path: str | PathLike[str]) -> list[dict[str, str]]:
     return _classic_messages(path)
 
 
-def _classic_messages(path: str | PathLike[str]) -> list[dict[str, str]]:
+def _classic_messages(path: AnyPath) -> list[dict[str, str]]:
     tally = Tally()
     try:
         with BufferedReader(open_transcript(path), _BUFFER) as file:
@@ -291,7 +299,7 @@ def _classic_messages(path: str | PathLike[str]) -> list[dict[str, str]]:
         ) from error
 
 
-def _classic_message(record: dict[str, Any]) -> dict[str, str] | None:
+def _classic_message(record: JsonObject) -> dict[str, str] | None:
     """Return the role and the words of a record; None if it has no words, or if the client wrote
     it.
     """
@@ -299,18 +307,18 @@ def _classic_message(record: dict[str, Any]) -> dict[str, str] | None:
         return None
     if record.get("isMeta") or record.get("isVisibleInTranscriptOnly"):
         return None
-    body = fields(record.get("message"))
+    body = object_in(record, "message")
     content = body.get("content")
     if isinstance(content, list):
         texts = (block.get("text") for block in objects(content) if block.get("type") == "text")
         content = "\n".join(text for text in texts if isinstance(text, str))
     elif isinstance(content, str) and any(echo in content for echo in _COMMAND_ECHOES):
         return None
-    message = {"role": plain_text(body.get("role")), "content": plain_text(content)}
+    message = {"role": text_in(body, "role"), "content": plain_text(content)}
     return message if all(message.values()) else None
 
 
-def open_transcript(path: str | PathLike[str]) -> FileIO:
+def open_transcript(path: AnyPath) -> FileIO:
     """Open a regular file, unbuffered and without blocking. A hook may name any path, and opening a
     pipe would block.
 
@@ -380,7 +388,7 @@ def _bounded(message: Message) -> Message:
 
 
 @contextmanager
-def open_session(path: str | PathLike[str]) -> Iterator[SessionReading]:
+def open_session(path: AnyPath) -> Iterator[SessionReading]:
     """Open a transcript without the text that reflector shows: calls have only their whole
     arguments, and results may be without text, unless they report an error.
 
@@ -392,7 +400,7 @@ def open_session(path: str | PathLike[str]) -> Iterator[SessionReading]:
         yield reading
 
 
-def session_named_in(path: str | PathLike[str]) -> str:
+def session_named_in(path: AnyPath) -> str:
     """Return the session id in the first records of a transcript; "" if it cannot be read."""
     with suppress(OSError, UnknownTranscript), open_session(path) as reading:
         for _ in reading:
@@ -401,7 +409,7 @@ def session_named_in(path: str | PathLike[str]) -> str:
     return ""
 
 
-def messages_at(path: str | PathLike[str], places: Mapping[int, int]) -> dict[int, Message]:
+def messages_at(path: AnyPath, places: Mapping[int, int]) -> dict[int, Message]:
     """Return the messages of the user with these keys, by key. Each is read from its own record
     only. If a record alone does not show its message, the whole transcript is read.
 
@@ -425,9 +433,7 @@ def messages_at(path: str | PathLike[str], places: Mapping[int, int]) -> dict[in
 
 
 @contextmanager
-def _opened(
-    path: str | PathLike[str], start: int = 0, limit: int | None = None
-) -> Iterator[SessionReading]:
+def _opened(path: AnyPath, start: int = 0, limit: int | None = None) -> Iterator[SessionReading]:
     """Open a transcript.
 
     Raises: OSError and UnknownTranscript.
@@ -443,7 +449,7 @@ class _Recognised(NamedTuple):
     is_document: bool
 
 
-_ReaderOf = Callable[[dict[str, Any]], Reader | None]
+_ReaderOf = Callable[[JsonObject], Reader | None]
 
 
 @dataclass(slots=True)
@@ -528,7 +534,7 @@ def _search_beginning(file: FileIO, reader_of: _ReaderOf) -> _Beginning:
     return beginning
 
 
-def _note_record(value: dict[str, Any], beginning: _Beginning, reader_of: _ReaderOf) -> None:
+def _note_record(value: JsonObject, beginning: _Beginning, reader_of: _ReaderOf) -> None:
     """Note in `beginning` the reader of a record, or why the record does not determine it."""
     reader = reader_of(value)
     has_words = _may_have_words(value)
@@ -543,12 +549,12 @@ def _note_record(value: dict[str, Any], beginning: _Beginning, reader_of: _Reade
         beginning.has_envelope = True
 
 
-def _may_have_words(record: dict[str, Any]) -> bool:
+def _may_have_words(record: JsonObject) -> bool:
     """Return whether a record in Claude Code's envelope comes from the user or the model."""
     return record.get("type") in ("user", "assistant")
 
 
-def _built_in_reader_of(record: dict[str, Any]) -> Reader | None:
+def _built_in_reader_of(record: JsonObject) -> Reader | None:
     """Return the built-in reader of a record.
 
     Two built-in readers never recognise the same record, so their order does not matter.
@@ -558,7 +564,7 @@ def _built_in_reader_of(record: dict[str, Any]) -> Reader | None:
     return next((reader for reader in built_in_readers() if reader.recognises(record)), None)
 
 
-def _extension_reader_of(record: dict[str, Any]) -> Reader | None:
+def _extension_reader_of(record: JsonObject) -> Reader | None:
     """Return the first reader of an extension that recognises a record."""
     for reader in extension_readers():
         with _faults_of(reader):
@@ -584,7 +590,7 @@ def _faults_of(reader: Reader) -> Iterator[None]:
         raise UnknownTranscript(f"cannot be read, because {fault}") from error
 
 
-def _read_document(file: FileIO | _Input, tally: Tally) -> list[dict[str, Any]]:
+def _read_document(file: FileIO | _Input, tally: Tally) -> list[JsonObject]:
     """Return the JSON objects of a file, usually one.
 
     Raises: UnknownTranscript if the file does not have an object, or is above the limit.

@@ -18,6 +18,8 @@ from typing import Any, BinaryIO, Literal, NamedTuple
 from reflector.text.lazy import lazy_pattern
 from reflector.transcripts.message import Tally
 
+JsonObject = dict[str, Any]
+
 #: Longer lines are skipped. The longest in 1.3 GB of real transcripts has 2.1 MB (an image).
 LINE_LIMIT = 32 * 1024 * 1024
 #: An oversized line is skipped in pieces of this size.
@@ -61,7 +63,7 @@ def record_key(uuid: str) -> int:
     return key
 
 
-def record_uuid(record: dict[str, Any], text: bytes) -> str:
+def record_uuid(record: JsonObject, text: bytes) -> str:
     """Return the record's own `uuid`, or `sha256:<hex>` of its JSON text if it has none."""
     uuid = record.get("uuid")
     if isinstance(uuid, str) and uuid:
@@ -83,7 +85,7 @@ class Line(NamedTuple):
 class Record(NamedTuple):
     """A JSON object of a line, and its own JSON text in UTF-8."""
 
-    value: dict[str, Any]
+    value: JsonObject
     text: bytes
 
 

@@ -15,21 +15,28 @@ from typing import Any, NamedTuple
 
 from reflector.text import bounds
 from reflector.text.lazy import lazy_pattern
-from reflector.transcripts import building, speakers
+from reflector.transcripts import speakers
 from reflector.transcripts.building import (
     Conversation,
     Kept,
     Load,
     Loads,
     Place,
+    bounded_path,
+    by_model,
+    by_user,
     fields,
     join_texts,
+    object_in,
     objects,
     plain_text,
+    short_in,
     short_text,
+    text_in,
+    texts_of,
 )
 from reflector.transcripts.message import Message, Origin, Tally, ToolCall, ToolResult
-from reflector.transcripts.records import count_type, record_uuid
+from reflector.transcripts.records import JsonObject, count_type, record_uuid
 from reflector.transcripts.speakers import Speech
 
 #: Types without a message; the api-requests repeat the conversation.
@@ -145,8 +152,8 @@ class ClaudeCode(Conversation):
     )
 
     @staticmethod
-    def recognises(record: dict[str, Any]) -> bool:
-        kind = building.kind(record)
+    def recognises(record: JsonObject) -> bool:
+        kind = text_in(record, "type")
         if kind in ("user", "assistant"):
             # Other agents write the same envelope around another form of message.
             message = record.get("message")
@@ -177,12 +184,12 @@ class ClaudeCode(Conversation):
         self._last_answer = _Answer(None, 0)
 
     def messages(
-        self, record: dict[str, Any], text: bytes, offset: int, tally: Tally
+        self, record: JsonObject, text: bytes, offset: int, tally: Tally
     ) -> Iterator[Message]:
         """Yield the record's own message, if it has one, and the queued prompts whose delivery it
         shows.
         """
-        kind = building.kind(record)
+        kind = text_in(record, "type")
         if kind in ("assistant", "user"):
             self._describe(record)
             uuid, place = self._placed(record, text, offset)
@@ -199,15 +206,15 @@ class ClaudeCode(Conversation):
         elif kind not in _METADATA:
             count_type(tally, record.get("type"))
 
-    def _describe(self, record: dict[str, Any]) -> None:
+    def _describe(self, record: JsonObject) -> None:
         """Keep the newest session and version. Keep the agent if the first record names it, too."""
         described = (record.get("sessionId"), record.get("version"), record.get("agentId"))
         if described == self._described:
             return  # same as in the previous record
         self._described = described
-        self.session_id = building.bounded_path(record.get("sessionId")) or self.session_id
-        self.version = building.bounded_path(record.get("version")) or self.version
-        agent = building.bounded_path(record.get("agentId"))
+        self.session_id = bounded_path(record.get("sessionId")) or self.session_id
+        self.version = bounded_path(record.get("version")) or self.version
+        agent = bounded_path(record.get("agentId"))
         if self._first_agent is None:
             self._first_agent = agent if record.get("isSidechain") is True else ""
         self.agent_id = agent if agent == self._first_agent else ""
@@ -226,33 +233,33 @@ class ClaudeCode(Conversation):
         """
         return not any((self._queue, self._delivered, self._roots, self.heard))
 
-    def _placed(self, record: dict[str, Any], text: bytes, offset: int) -> tuple[str, Place]:
+    def _placed(self, record: JsonObject, text: bytes, offset: int) -> tuple[str, Place]:
         """Return the id and the place of a record's message."""
         uuid = record_uuid(record, text)
-        return uuid, Place(self._chain(record, uuid), short_text(record.get("timestamp")), offset)
+        return uuid, Place(self._chain(record, uuid), short_in(record, "timestamp"), offset)
 
-    def _chain(self, record: dict[str, Any], uuid: str) -> str:
+    def _chain(self, record: JsonObject, uuid: str) -> str:
         """Return the id of the sidechain.
 
         Version 1 wrote sidechains inline without `agentId`, so the uuid of the root names them.
         """
         if record.get("isSidechain") is not True:
             return ""
-        agent = plain_text(record.get("agentId"))
+        agent = text_in(record, "agentId")
         if agent:
             return short_text(agent)
-        root = self._roots.get(plain_text(record.get("parentUuid")), uuid)
+        root = self._roots.get(text_in(record, "parentUuid"), uuid)
         self._roots[uuid] = root
         return root
 
-    def _attachment(self, record: dict[str, Any], text: bytes, offset: int) -> Iterator[Message]:
+    def _attachment(self, record: JsonObject, text: bytes, offset: int) -> Iterator[Message]:
         """Yield the prompt that arrived while the model worked. Only its attachment names its
         origin. Other attachments repeat the output of a hook.
         """
-        attachment = fields(record.get("attachment"))
-        kind = building.kind(attachment)
-        self._hooked.add(short_text(attachment.get("toolUseID")))
-        if kind in _ECHOES and building.kind(attachment, "hookEvent") in _STARTS:
+        attachment = object_in(record, "attachment")
+        kind = text_in(attachment, "type")
+        self._hooked.add(short_in(attachment, "toolUseID"))
+        if kind in _ECHOES and text_in(attachment, "hookEvent") in _STARTS:
             self.hear(_texts(attachment.get("content")))
         if kind != "queued_command":
             return
@@ -269,7 +276,7 @@ class ClaudeCode(Conversation):
             message = delivered.message
             yield message if is_typed else message._replace(origin="injected")
 
-    def _queue_operation(self, record: dict[str, Any], text: bytes, offset: int) -> None:
+    def _queue_operation(self, record: JsonObject, text: bytes, offset: int) -> None:
         """Keep the prompts of the queue. Each becomes a message when the model gets it.
 
         Every `enqueue` is closed by one of these:
@@ -312,23 +319,23 @@ class ClaudeCode(Conversation):
             if message is not None:
                 yield message
 
-    def _assistant(self, record: dict[str, Any], uuid: str, place: Place) -> Message:
-        body = fields(record.get("message"))
-        self.model = short_text(body.get("model")) or self.model
+    def _assistant(self, record: JsonObject, uuid: str, place: Place) -> Message:
+        body = object_in(record, "message")
+        self.model = short_in(body, "model") or self.model
         content = body.get("content")
         texts: list[str] = [content] if isinstance(content, str) else []
         thinking: list[str] = []
         calls: list[ToolCall] = []
         for block in objects(content):
-            kind = building.kind(block)
+            kind = text_in(block, "type")
             if kind == "text" and isinstance(block.get("text"), str):
                 texts.append(block["text"])
             elif kind == "thinking":
                 # Mostly empty, because newer clients only keep the signature.
-                thinking.append(plain_text(block.get("thinking")))
+                thinking.append(text_in(block, "thinking"))
             elif kind in _CALL_TYPES:
                 calls.append(self._call(block))
-        return building.by_model(
+        return by_model(
             uuid,
             place,
             "\n".join(texts),
@@ -336,26 +343,26 @@ class ClaudeCode(Conversation):
             calls=tuple(calls),
             synthetic=record.get("isApiErrorMessage") is True or body.get("model") == "<synthetic>",
             tokens=self._added_tokens(body),
-            branch=short_text(record.get("gitBranch")),
-            folder=building.bounded_path(record.get("cwd")),
+            branch=short_in(record, "gitBranch"),
+            folder=bounded_path(record.get("cwd")),
         )
 
-    def _call(self, block: dict[str, Any]) -> ToolCall:
+    def _call(self, block: JsonObject) -> ToolCall:
         """Return a tool call, and remember its tool for its result."""
-        whole = fields(block.get("input"))
+        whole = object_in(block, "input")
         arguments = {} if self.brief else bounds.arguments(whole)
-        name = short_text(block.get("name"))
-        call = ToolCall(short_text(block.get("id")), name, arguments, whole)
+        name = short_in(block, "name")
+        call = ToolCall(short_in(block, "id"), name, arguments, whole)
         self._tools[call.id] = call.name
         if len(self._tools) > _MAX_CALLS:
             del self._tools[next(iter(self._tools))]
         return call
 
-    def _added_tokens(self, body: dict[str, Any]) -> int:
+    def _added_tokens(self, body: JsonObject) -> int:
         """Return the tokens that the model wrote, without those of earlier records of the same
         answer.
         """
-        tokens = fields(body.get("usage")).get("output_tokens")
+        tokens = object_in(body, "usage").get("output_tokens")
         answer_id = body.get("id")
         if type(tokens) is not int or not 0 <= tokens < 1 << 31:
             return 0
@@ -364,12 +371,12 @@ class ClaudeCode(Conversation):
         self._last_answer = _Answer(answer_id, max(earlier_tokens, tokens))
         return self._last_answer.tokens - earlier_tokens
 
-    def _user(self, record: dict[str, Any], uuid: str, place: Place) -> Message:
+    def _user(self, record: JsonObject, uuid: str, place: Place) -> Message:
         """Return the message of a record under the user's name: words, or the results of tools. A
         result may be the user's refusal.
         """
-        content = fields(record.get("message")).get("content")
-        self._mode = short_text(record.get("permissionMode")) or self._mode
+        content = object_in(record, "message").get("content")
+        self._mode = short_in(record, "permissionMode") or self._mode
         answers = [block for block in objects(content) if block.get("type") == "tool_result"]
         texts = _texts(content)
         is_typed = not _is_by_client(record, place)
@@ -381,7 +388,7 @@ class ClaudeCode(Conversation):
         origin: Origin = "tool"
         for block in answers:
             answer = "\n".join(_texts(block.get("content")))
-            call_id = short_text(block.get("tool_use_id"))
+            call_id = short_in(block, "tool_use_id")
             is_error = block.get("is_error") is True
             if is_error and _is_refusal(answer, detail, self._tools.get(call_id, "")):
                 origin = "refusal"
@@ -400,7 +407,7 @@ class ClaudeCode(Conversation):
             if speech.origin in ("human", "refusal"):
                 origin = speech.origin if origin == "tool" else origin
                 reasons.append(speech.words)
-        return building.by_user(uuid, place, origin, join_texts(reasons), tuple(results))
+        return by_user(uuid, place, origin, join_texts(reasons), tuple(results))
 
     def _choice(self, call_id: str, detail: Any, place: Place) -> str:
         """Return the user's choice or answer in the client's own question tool. Return "" if a
@@ -409,11 +416,11 @@ class ClaudeCode(Conversation):
         is_own_tool = self._tools.get(call_id) == _QUESTION_TOOL and call_id not in self._hooked
         if not is_own_tool or place.chain or self._mode not in _MODES_WITH_A_PERSON:
             return ""
-        choices = fields(fields(detail).get("answers")).values()
+        choices = object_in(fields(detail), "answers").values()
         return bounds.head_and_tail(join_texts(map(plain_text, choices)), bounds.MODEL_TEXT)
 
 
-def _is_by_client(record: dict[str, Any], place: Place) -> bool:
+def _is_by_client(record: JsonObject, place: Place) -> bool:
     """Return whether the flags or `origin` of a record show that the user did not type it.
 
     The prompt of a subagent comes from its parent.
@@ -425,7 +432,7 @@ def _is_by_client(record: dict[str, Any], place: Place) -> bool:
 
 
 def _worded(
-    record: dict[str, Any], uuid: str, place: Place, texts: list[str], *, is_typed: bool
+    record: JsonObject, uuid: str, place: Place, texts: list[str], *, is_typed: bool
 ) -> Message:
     """Return the message of a record of words.
 
@@ -438,11 +445,11 @@ def _worded(
         speech = _speech_of(texts)
     else:
         speech = Speech("injected", "\n".join(texts))
-    return building.by_user(uuid, place, *speech)
+    return by_user(uuid, place, *speech)
 
 
 def _texts(content: Any) -> list[str]:
-    return building.texts(content) if isinstance(content, str | list) else []
+    return texts_of(content) if isinstance(content, str | list) else []
 
 
 def _answer_text(answer: str, detail: Any) -> str:
@@ -454,8 +461,8 @@ def _answer_text(answer: str, detail: Any) -> str:
     if "file" in detail or "filePath" in detail:
         # Lines of a file that look like errors are not errors of the tool.
         return bounds.whole_excerpt(answer, bounds.RESULT_TEXT)
-    stdout = plain_text(detail.get("stdout"))
-    stderr = plain_text(detail.get("stderr")).strip()
+    stdout = text_in(detail, "stdout")
+    stderr = text_in(detail, "stderr").strip()
     code = detail.get("exitCode")
     if answer.startswith(_CUT_OUTPUT) and len(stdout) > len(answer):
         answer = stdout
@@ -469,7 +476,7 @@ def _answer_text(answer: str, detail: Any) -> str:
     return bounds.result_text(answer)
 
 
-def _is_typed(attachment: dict[str, Any], record: dict[str, Any]) -> bool:
+def _is_typed(attachment: JsonObject, record: JsonObject) -> bool:
     """Return whether the user can have typed a queued prompt, by the sender in its attachment."""
     if attachment.get("isMeta") is True or record.get("isMeta") is True:
         return False
@@ -481,8 +488,8 @@ def _is_typed(attachment: dict[str, Any], record: dict[str, Any]) -> bool:
     return bool(attachment.get("commandMode", "prompt") == "prompt")
 
 
-def _ids(record: dict[str, Any], *keys: str) -> frozenset[str]:
-    return frozenset(plain_text(record.get(key)) for key in keys) - {""}
+def _ids(record: JsonObject, *keys: str) -> frozenset[str]:
+    return frozenset(text_in(record, key) for key in keys) - {""}
 
 
 def _take(
@@ -508,9 +515,9 @@ def _take(
     return None
 
 
-def _speaker_kind(record: dict[str, Any]) -> str:
+def _speaker_kind(record: JsonObject) -> str:
     """Return `origin.kind` of newer records (human, task-notification, peer …), else ""."""
-    return building.kind(fields(record.get("origin")), "kind")
+    return text_in(object_in(record, "origin"), "kind")
 
 
 def _is_interrupt(text: str) -> bool:

@@ -13,21 +13,29 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from reflector.text.lazy import lazy_pattern
-from reflector.transcripts import building
 from reflector.transcripts.building import (
     Conversation,
     Kept,
     Load,
     Loads,
     Place,
+    by_model,
+    by_tool,
+    by_user,
     content_id,
+    exit_code_of,
     fields,
     join_texts,
-    plain_text,
+    object_in,
+    parse_arguments,
+    short_in,
     short_text,
+    text_in,
+    texts_of,
+    tool_call,
 )
 from reflector.transcripts.message import Message, Tally, ToolCall
-from reflector.transcripts.records import count_type
+from reflector.transcripts.records import JsonObject, count_type
 from reflector.transcripts.speakers import Speech, speaker_of
 
 _TYPES = frozenset(("session_meta", "response_item", "event_msg", "turn_context", "compacted"))
@@ -97,12 +105,12 @@ class Codex(Conversation):
     )
 
     @staticmethod
-    def recognises(record: dict[str, Any]) -> bool:
-        return building.kind(record) in _TYPES and isinstance(record.get("payload"), dict)
+    def recognises(record: JsonObject) -> bool:
+        return text_in(record, "type") in _TYPES and isinstance(record.get("payload"), dict)
 
     @staticmethod
-    def folder_of(record: dict[str, Any]) -> str:
-        return plain_text(fields(record.get("payload")).get("cwd"))
+    def folder_of(record: JsonObject) -> str:
+        return text_in(object_in(record, "payload"), "cwd")
 
     def __init__(self) -> None:
         super().__init__()
@@ -119,39 +127,39 @@ class Codex(Conversation):
         self._times_seen: dict[str, int] = {}
 
     def messages(
-        self, record: dict[str, Any], text: bytes, offset: int, tally: Tally
+        self, record: JsonObject, text: bytes, offset: int, tally: Tally
     ) -> Iterator[Message]:
-        kind = building.kind(record)
-        payload = fields(record.get("payload"))
+        kind = text_in(record, "type")
+        payload = object_in(record, "payload")
         if kind == "session_meta":
             self._describe(payload)
             return
         ordinal = _ordinal(record.get("ordinal"))
         if ordinal is not None and ordinal < self._first_own_ordinal:
             return
-        place = Place(self.agent_id, short_text(record.get("timestamp")), offset)
+        place = Place(self.agent_id, short_in(record, "timestamp"), offset)
         if kind == "turn_context":
-            self.model = short_text(payload.get("model")) or self.model
+            self.model = short_in(payload, "model") or self.model
         if kind == "response_item":
-            yield from self._item(payload, fields(record.get("metadata")), place, tally)
+            yield from self._item(payload, object_in(record, "metadata"), place, tally)
         elif kind == "event_msg":
             if payload.get("type") == "turn_aborted" and payload.get("reason") == "interrupted":
                 yield self._interrupted(place)
         elif kind == "compacted":
-            if summary := plain_text(payload.get("message")):
+            if summary := text_in(payload, "message"):
                 uuid = content_id("codex", self._root, self._previous_words, "summary", summary)
-                yield building.by_user(uuid, place, "summary", summary)
+                yield by_user(uuid, place, "summary", summary)
         elif kind not in _WORDLESS:
             count_type(tally, kind or None)
 
-    def _describe(self, meta: dict[str, Any]) -> None:
+    def _describe(self, meta: JsonObject) -> None:
         """Keep the session of the file, and the conversation of its first record.
 
         A fork names itself and its parent first. Then most releases copy the parent's file,
         including the names in it.
         """
-        own_id = short_text(meta.get("id"))
-        parent_id = short_text(meta.get("forked_from_id"))
+        own_id = short_in(meta, "id")
+        parent_id = short_in(meta, "forked_from_id")
         if not self._has_items:
             self._root = parent_id or own_id or self._root
             self._is_fork = self._is_fork or self._is_described or parent_id != ""
@@ -159,11 +167,11 @@ class Codex(Conversation):
             return
         self._is_described = True
         self.session_id = own_id
-        self.version = short_text(meta.get("cli_version"))
-        spawn = fields(meta.get("source")).get("subagent")
+        self.version = short_in(meta, "cli_version")
+        spawn = object_in(meta, "source").get("subagent")
         self._is_subagent = meta.get("thread_source") == "subagent" or spawn is not None
         if self._is_subagent:
-            thread = fields(fields(spawn).get("thread_spawn"))
+            thread = object_in(fields(spawn), "thread_spawn")
             parent = meta.get("session_id") or meta.get("parent_thread_id")
             self.session_id = short_text(parent or thread.get("parent_thread_id")) or own_id
             self.agent_id = own_id
@@ -171,22 +179,20 @@ class Codex(Conversation):
             self._first_own_ordinal = -1 if first_own is None else first_own
 
     def _item(
-        self, item: dict[str, Any], metadata: dict[str, Any], place: Place, tally: Tally
+        self, item: JsonObject, metadata: JsonObject, place: Place, tally: Tally
     ) -> Iterator[Message]:
         self._has_items = True
-        kind = building.kind(item)
+        kind = text_in(item, "type")
         if metadata.get("compaction_output") is True:
             return
         if kind == "message":
             is_copy = metadata.get("inherited_user_message") is True
             yield from self._message(item, place, is_copy=is_copy)
         elif kind == "reasoning":
-            thinking = join_texts(
-                building.texts(item.get("summary")) or building.texts(item.get("content"))
-            )
+            thinking = join_texts(texts_of(item.get("summary")) or texts_of(item.get("content")))
             if thinking:
                 uuid = self._uuid("reasoning", "", thinking)
-                yield building.by_model(uuid, place, thinking=thinking)
+                yield by_model(uuid, place, thinking=thinking)
         elif kind in _CALLS:
             yield self._call(item, place)
         elif kind in _OUTPUTS:
@@ -194,48 +200,48 @@ class Codex(Conversation):
         elif kind not in _WORDLESS:
             count_type(tally, item.get("type"))
 
-    def _message(self, item: dict[str, Any], place: Place, *, is_copy: bool) -> Iterator[Message]:
+    def _message(self, item: JsonObject, place: Place, *, is_copy: bool) -> Iterator[Message]:
         role = item.get("role")
-        texts = building.texts(item.get("content"))
+        texts = texts_of(item.get("content"))
         words = join_texts(texts)
         if role == "developer":  # the client's own instructions, and the output of hooks
             self.hear(texts)
         elif role == "assistant" and words:
-            uuid = self._uuid(role, short_text(item.get("id")), words)
+            uuid = self._uuid(role, short_in(item, "id"), words)
             self._previous_words = content_id(role, words)
-            yield building.by_model(uuid, place, words)
+            yield by_model(uuid, place, words)
         elif role == "user" and words:
             yield self._user(item, place, words, is_copy=is_copy)
 
-    def _user(self, item: dict[str, Any], place: Place, words: str, *, is_copy: bool) -> Message:
+    def _user(self, item: JsonObject, place: Place, words: str, *, is_copy: bool) -> Message:
         """Return the message of words under the user's name. They may be the client's, or those of
         another session that this one copied.
         """
-        uuid = self._uuid("user", short_text(item.get("id")), words)
+        uuid = self._uuid("user", short_in(item, "id"), words)
         if _ABORTED.match(words.lstrip()):
             return self._interrupted(place)
         if words.startswith(_SUMMARY):
-            return building.by_user(uuid, place, "summary", words)
+            return by_user(uuid, place, "summary", words)
         origin, own_words = _spoken(item)
         is_in_copies = self._is_fork or not self._is_subagent
         if origin == "human" and not is_copy and is_in_copies:
             # In a copy, the next record also follows these words.
             self._previous_words = content_id("user", words)
         if is_copy or self._is_subagent or origin == "injected":
-            return building.by_user(uuid, place, "injected", words)
-        return building.by_user(uuid, place, origin, own_words)
+            return by_user(uuid, place, "injected", words)
+        return by_user(uuid, place, origin, own_words)
 
-    def _call(self, item: dict[str, Any], place: Place) -> Message:
+    def _call(self, item: JsonObject, place: Place) -> Message:
         call = _call_of(item)
-        arguments = plain_text(item.get("arguments")) or plain_text(item.get("input"))
+        arguments = text_in(item, "arguments") or text_in(item, "input")
         words = arguments or str(call.input.get("command", ""))
-        return building.by_model(self._uuid(call.name, call.id, words), place, calls=(call,))
+        return by_model(self._uuid(call.name, call.id, words), place, calls=(call,))
 
-    def _output(self, item: dict[str, Any], place: Place) -> Message:
+    def _output(self, item: JsonObject, place: Place) -> Message:
         output = _output_of(item.get("output"))
-        call_id = short_text(item.get("call_id"))
+        call_id = short_in(item, "call_id")
         uuid = self._uuid("output", call_id, output.text)
-        return building.by_tool(
+        return by_tool(
             uuid,
             place,
             call_id,
@@ -250,7 +256,7 @@ class Codex(Conversation):
         get the same id. Older releases write only one of the two.
         """
         uuid = content_id("codex", self._root, self._previous_words, "interrupted")
-        return building.by_user(uuid, place, "refusal", "")
+        return by_user(uuid, place, "refusal", "")
 
     def _uuid(self, kind: str, own_id: str, words: str) -> str:
         if len(own_id) >= _MIN_UNIQUE_ID:
@@ -266,18 +272,18 @@ def _ordinal(value: Any) -> int | None:
     return value if isinstance(value, int) and value.bit_length() < 64 else None
 
 
-def _spoken(item: dict[str, Any]) -> Speech:
+def _spoken(item: JsonObject) -> Speech:
     """Return the speaker and the words of a message with the role `user`."""
     content = item.get("content")
     parts = content if isinstance(content, list) else [content]
-    passthrough = fields(item.get("internal_chat_message_metadata_passthrough"))
+    passthrough = object_in(item, "internal_chat_message_metadata_passthrough")
     kinds = passthrough.get("content_item_kinds")
     if isinstance(kinds, list) and len(kinds) == len(parts):
         pairs = zip(kinds, parts, strict=True)
         parts = [part for kind, part in pairs if kind in ("user.text", "user.image")]
     typed: list[str] = []
     for part in parts:
-        text = join_texts(building.texts(part))
+        text = join_texts(texts_of(part))
         _, is_in_editor, request = text.partition(_IDE_REQUEST)
         text = (request if is_in_editor else text).strip()
         if text and not _IMAGE_TAG.match(text):
@@ -285,15 +291,15 @@ def _spoken(item: dict[str, Any]) -> Speech:
     return speaker_of(typed)
 
 
-def _call_of(item: dict[str, Any]) -> ToolCall:
+def _call_of(item: JsonObject) -> ToolCall:
     """Return the tool call of an item."""
     name = item.get("name")
     arguments: Any = {}
     match item.get("type"):
         case "function_call":
-            arguments = building.parse_arguments(item.get("arguments"))
+            arguments = parse_arguments(item.get("arguments"))
         case "custom_tool_call":
-            script = plain_text(item.get("input"))
+            script = text_in(item, "input")
             commands = _SCRIPTED.findall(script[:8192]) if name == "exec" else []
             arguments = {"input": script}
             if commands:
@@ -302,18 +308,18 @@ def _call_of(item: dict[str, Any]) -> ToolCall:
                 arguments = {"command": "\n".join(map("".join, commands))}
         case "local_shell_call":
             name = "local_shell"
-            arguments = fields(item.get("action"))
+            arguments = object_in(item, "action")
         case _:  # web_search_call
             name = "web_search"
-            arguments = fields(item.get("action"))
+            arguments = object_in(item, "action")
     if name == "apply_patch" and isinstance(arguments, dict):
         arguments = _with_patched_file(arguments)
-    return building.call(item.get("call_id") or item.get("id"), name, arguments)
+    return tool_call(item.get("call_id") or item.get("id"), name, arguments)
 
 
 def _with_patched_file(arguments: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the arguments of a patch with the first file that it changes."""
-    patched = _PATCHED.search(plain_text(arguments.get("input"))[:65536])
+    patched = _PATCHED.search(text_in(arguments, "input")[:65536])
     return {"file_path": patched[1].strip(), **arguments} if patched else arguments
 
 
@@ -331,13 +337,13 @@ def _output_of(output: Any) -> _Output:
     if isinstance(output, dict):
         is_error = output.get("success") is False
         output = output.get("content", output.get("output"))
-    text = join_texts(building.texts(output))
+    text = join_texts(texts_of(output))
     if text.startswith("{"):  # perhaps JSON of the output and its exit code
-        structured = fields(building.parse_arguments(text))
+        structured = fields(parse_arguments(text))
         if isinstance(structured.get("output"), str):
             holder = structured.get("metadata")
             exit_code = (holder if isinstance(holder, dict) else structured).get("exit_code")
-            return _Output(structured["output"], building.exit_code_of(exit_code), is_error)
+            return _Output(structured["output"], exit_code_of(exit_code), is_error)
     # The output of a command may contain the words of the header.
     head, output_mark, _ = text[:2000].partition("Output:\n")
     if not output_mark:
@@ -345,5 +351,5 @@ def _output_of(output: Any) -> _Output:
     code_line = _EXIT.search(head)
     if code_line or head.startswith(_HEADERS):
         text = text[len(head) + len(output_mark) :]
-    exit_code = building.exit_code_of(int(code_line[1])) if code_line else None
+    exit_code = exit_code_of(int(code_line[1])) if code_line else None
     return _Output(text, exit_code, is_error or head.startswith("Script failed"))

@@ -13,21 +13,27 @@ from collections.abc import Iterator
 from typing import Any
 
 from reflector.text.lazy import lazy_pattern
-from reflector.transcripts import building
 from reflector.transcripts.building import (
     Conversation,
     Kept,
     Load,
     Loads,
     Place,
+    by_model,
+    by_tool,
+    by_user,
+    content_id,
     fields,
     join_texts,
-    objects,
-    plain_text,
-    short_text,
+    object_in,
+    objects_in,
+    short_in,
+    text_in,
+    texts_of,
+    tool_call,
 )
 from reflector.transcripts.message import Message, Tally
-from reflector.transcripts.records import count_type
+from reflector.transcripts.records import JsonObject, count_type
 from reflector.transcripts.speakers import Speech, spoken
 
 _KINDS = frozenset(("user", "gemini", "info", "error", "warning"))
@@ -84,113 +90,113 @@ class Gemini(Conversation):
     )
 
     @staticmethod
-    def recognises(record: dict[str, Any]) -> bool:
+    def recognises(record: JsonObject) -> bool:
         if isinstance(record.get("sessionId"), str):
-            first_messages = objects(record.get("messages"))[:50]
+            first_messages = objects_in(record, "messages")[:50]
             has_message = any(map(_is_message, first_messages))
             return has_message or isinstance(record.get("projectHash"), str)
         return _is_message(record) and isinstance(record.get("id"), str)
 
     @staticmethod
-    def folder_of(record: dict[str, Any]) -> str:
+    def folder_of(record: JsonObject) -> str:
         """Return a hash of the folder (see `project_hash`)."""
-        return plain_text(record.get("projectHash"))
+        return text_in(record, "projectHash")
 
     def __init__(self) -> None:
         super().__init__()
         self._with_context: set[str] = set()
 
     def messages(
-        self, record: dict[str, Any], text: bytes, offset: int, tally: Tally
+        self, record: JsonObject, text: bytes, offset: int, tally: Tally
     ) -> Iterator[Message]:
         change = record.get("$set")
         if isinstance(change, dict):
             yield from self._listed(change, offset, tally)
         elif "$rewindTo" in record:
             return
-        elif building.kind(record) not in _KINDS and isinstance(record.get("sessionId"), str):
-            self.session_id = short_text(record.get("sessionId"))
+        elif text_in(record, "type") not in _KINDS and isinstance(record.get("sessionId"), str):
+            self.session_id = short_in(record, "sessionId")
             if record.get("kind") == "subagent":
                 self.agent_id = self.session_id
             yield from self._listed(record, offset, tally)
         else:
             yield from self._message(record, offset, tally)
 
-    def _listed(self, chat: dict[str, Any], offset: int, tally: Tally) -> Iterator[Message]:
-        for record in objects(chat.get("messages")):
+    def _listed(self, chat: JsonObject, offset: int, tally: Tally) -> Iterator[Message]:
+        for record in objects_in(chat, "messages"):
             yield from self._message(record, offset, tally)
 
-    def _message(self, record: dict[str, Any], offset: int, tally: Tally) -> Iterator[Message]:
-        place = Place(self.agent_id, short_text(record.get("timestamp")), offset)
-        kind = building.kind(record)
+    def _message(self, record: JsonObject, offset: int, tally: Tally) -> Iterator[Message]:
+        place = Place(self.agent_id, short_in(record, "timestamp"), offset)
+        kind = text_in(record, "type")
         if kind not in _KINDS:
             count_type(tally, record.get("type"))
-        text = join_texts(building.texts(record.get("content")))
-        own_id = short_text(record.get("id"))
+        text = join_texts(texts_of(record.get("content")))
+        own_id = short_in(record, "id")
         if not own_id:
-            own_id = building.content_id(self.session_id, place.timestamp, kind, text)
+            own_id = content_id(self.session_id, place.timestamp, kind, text)
         uuid = f"gemini:{own_id}"
         if kind == "gemini":
-            self.model = short_text(record.get("model")) or self.model
+            self.model = short_in(record, "model") or self.model
             yield from _model(record, uuid, place, text)
         elif kind == "info" and text.strip() == _CANCELLED:
-            yield building.by_user(uuid, place, "refusal", "")
+            yield by_user(uuid, place, "refusal", "")
         elif kind == "user" and text:
             yield self._user(record, uuid, place, text)
 
-    def _user(self, record: dict[str, Any], uuid: str, place: Place, text: str) -> Message:
+    def _user(self, record: JsonObject, uuid: str, place: Place, text: str) -> Message:
         if text.startswith(_CONTEXT) and uuid not in self._with_context:
             self._with_context.add(uuid)
             context, _, _ = text.removeprefix(_CONTEXT).partition(_CONTEXT_END)
             self.hear([context])
         if _SUMMARY in text[:4096]:
-            return building.by_user(uuid, place, "summary", text)
+            return by_user(uuid, place, "summary", text)
         if self.agent_id:
-            return building.by_user(uuid, place, "injected", text)
-        return building.by_user(uuid, place, *_spoken(record, text))
+            return by_user(uuid, place, "injected", text)
+        return by_user(uuid, place, *_spoken(record, text))
 
 
-def _is_message(record: dict[str, Any]) -> bool:
-    return building.kind(record) in _KINDS and "content" in record
+def _is_message(record: JsonObject) -> bool:
+    return text_in(record, "type") in _KINDS and "content" in record
 
 
-def _spoken(record: dict[str, Any], text: str) -> Speech:
+def _spoken(record: JsonObject, text: str) -> Speech:
     # `displayContent` is the prompt without the content of the files that it names.
-    typed = join_texts(building.texts(record.get("displayContent")))
+    typed = join_texts(texts_of(record.get("displayContent")))
     speech = spoken(typed or text)
     is_command = speech.words.startswith(("/", "?", "<session_context>", "<hook_context>"))
     return Speech("injected", text) if speech.origin == "injected" or is_command else speech
 
 
-def _model(record: dict[str, Any], uuid: str, place: Place, text: str) -> Iterator[Message]:
+def _model(record: JsonObject, uuid: str, place: Place, text: str) -> Iterator[Message]:
     """Yield the messages of a record of the model: its words and thoughts, its calls, and then the
     results of the calls that have ended.
     """
-    thoughts = objects(record.get("thoughts"))
+    thoughts = objects_in(record, "thoughts")
     thinking = join_texts(
-        plain_text(thought.get(key)) for thought in thoughts for key in ("subject", "description")
+        text_in(thought, key) for thought in thoughts for key in ("subject", "description")
     )
     if text or thinking:
         # The words may come after the thoughts of the same message, so each has its own key.
         words_uuid = uuid if text else f"{uuid}:thoughts"
         # A compaction summary repeats earlier words.
         is_summary = text.startswith(_SUMMARY)
-        yield building.by_model(words_uuid, place, text, thinking=thinking, synthetic=is_summary)
-    tool_calls = objects(record.get("toolCalls"))
+        yield by_model(words_uuid, place, text, thinking=thinking, synthetic=is_summary)
+    tool_calls = objects_in(record, "toolCalls")
     for fields_of_call in tool_calls:
-        call = building.call(
+        call = tool_call(
             fields_of_call.get("id"), fields_of_call.get("name"), fields_of_call.get("args")
         )
-        yield building.by_model(f"{uuid}:call:{call.id}", place, calls=(call,))
+        yield by_model(f"{uuid}:call:{call.id}", place, calls=(call,))
     for fields_of_call in tool_calls:
-        if building.kind(fields_of_call, "status") in _FINAL:
-            timestamp = short_text(fields_of_call.get("timestamp")) or place.timestamp
-            result_uuid = f"{uuid}:result:{short_text(fields_of_call.get('id'))}"
+        if text_in(fields_of_call, "status") in _FINAL:
+            timestamp = short_in(fields_of_call, "timestamp") or place.timestamp
+            result_uuid = f"{uuid}:result:{short_in(fields_of_call, 'id')}"
             yield _result(fields_of_call, result_uuid, place._replace(timestamp=timestamp))
 
 
-def _result(call: dict[str, Any], uuid: str, place: Place) -> Message:
-    text = _unfenced(_answer_of(call.get("result"))) or plain_text(call.get("resultDisplay"))
+def _result(call: JsonObject, uuid: str, place: Place) -> Message:
+    text = _unfenced(_answer_of(call.get("result"))) or text_in(call, "resultDisplay")
     exit_code = None
     if call.get("name") in ("run_shell_command", "shell"):
         # The exit code follows the output of a command. The output may contain the same words.
@@ -201,7 +207,7 @@ def _result(call: dict[str, Any], uuid: str, place: Place) -> Message:
         text = "" if text == _NO_OUTPUT else text
     is_cancelled = call.get("status") == "cancelled"
     is_refused = is_cancelled and (not text or _REFUSED.match(text))
-    return building.by_tool(
+    return by_tool(
         uuid,
         place,
         call.get("id"),
@@ -216,11 +222,11 @@ def _answer_of(parts: Any) -> str:
     """Return the text of a tool's answer, which has function responses or texts."""
     answers: list[str] = []
     for part in parts if isinstance(parts, list) else [parts]:
-        response = fields(fields(part).get("functionResponse")).get("response")
+        response = object_in(fields(part), "functionResponse").get("response")
         if isinstance(response, dict):
-            answers += (plain_text(response.get(key)) for key in ("output", "error"))
+            answers += (text_in(response, key) for key in ("output", "error"))
         else:
-            answers += building.texts(part)
+            answers += texts_of(part)
     return join_texts(answers)
 
 

@@ -11,21 +11,26 @@ from collections.abc import Iterator
 from typing import Any
 
 from reflector.text.lazy import lazy_pattern
-from reflector.transcripts import building
 from reflector.transcripts.building import (
     Conversation,
     Kept,
     Load,
     Loads,
     Place,
+    by_model,
+    by_tool,
+    by_user,
+    exit_code_of,
     fields,
-    objects,
-    plain_text,
-    short_text,
+    object_in,
+    objects_in,
+    short_in,
+    text_in,
+    tool_call,
     utc_time,
 )
 from reflector.transcripts.message import Message, Tally
-from reflector.transcripts.records import count_type
+from reflector.transcripts.records import JsonObject, count_type
 from reflector.transcripts.speakers import spoken
 
 #: Types of parts without words.
@@ -63,8 +68,8 @@ class OpenCode(Conversation):
     )
 
     @staticmethod
-    def recognises(record: dict[str, Any]) -> bool:
-        info = fields(record.get("info"))
+    def recognises(record: JsonObject) -> bool:
+        info = object_in(record, "info")
         messages = record.get("messages")
         if not isinstance(messages, list) or not isinstance(info.get("id"), str):
             return False
@@ -72,91 +77,91 @@ class OpenCode(Conversation):
         return all({"info", "parts"} <= message.keys() for message in first_messages)
 
     @staticmethod
-    def folder_of(record: dict[str, Any]) -> str:
-        return plain_text(fields(record.get("info")).get("directory"))
+    def folder_of(record: JsonObject) -> str:
+        return text_in(object_in(record, "info"), "directory")
 
     def messages(
-        self, record: dict[str, Any], text: bytes, offset: int, tally: Tally
+        self, record: JsonObject, text: bytes, offset: int, tally: Tally
     ) -> Iterator[Message]:
         info = record.get("info")
         if isinstance(info, dict):
-            own_id = short_text(info.get("id"))
+            own_id = short_in(info, "id")
             is_subagent = isinstance(info.get("parentID"), str)
             self.agent_id = own_id if is_subagent else ""
-            self.session_id = short_text(info.get("parentID")) or own_id
-            self.version = short_text(info.get("version"))
-        for message in objects(record.get("messages")):
+            self.session_id = short_in(info, "parentID") or own_id
+            self.version = short_in(info, "version")
+        for message in objects_in(record, "messages"):
             if isinstance(message.get("info"), dict):
                 yield from self._message(message["info"], message.get("parts"), tally)
 
-    def _message(self, info: dict[str, Any], parts: Any, tally: Tally) -> Iterator[Message]:
-        times = fields(info.get("time"))
+    def _message(self, info: JsonObject, parts: Any, tally: Tally) -> Iterator[Message]:
+        times = object_in(info, "time")
         place = Place(self.agent_id, utc_time(times.get("created")), 0)
         is_ended = "completed" in times or info.get("error") is not None
-        message_id = short_text(info.get("id"))
+        message_id = short_in(info, "id")
         if info.get("role") == "assistant":
-            self.model = short_text(info.get("modelID")) or self.model
+            self.model = short_in(info, "modelID") or self.model
         for number, part in enumerate(parts if isinstance(parts, list) else ()):
             if not isinstance(part, dict):
                 continue
-            uuid = f"opencode:{short_text(part.get('id')) or f'{message_id}:{number}'}"
-            kind = building.kind(part)
+            uuid = f"opencode:{short_in(part, 'id') or f'{message_id}:{number}'}"
+            kind = text_in(part, "type")
             if kind not in _WORDED and kind not in _WORDLESS:
                 count_type(tally, part.get("type"))
             if info.get("role") == "user":
                 yield from self._typed(uuid, part, place)
             elif kind in ("text", "reasoning"):
-                if is_ended or "end" in fields(part.get("time")):
+                if is_ended or "end" in object_in(part, "time"):
                     yield from _words(uuid, part, place, is_summary=info.get("summary") is True)
             elif kind == "tool":
                 yield from _tool(uuid, part, place)
-        if fields(info.get("error")).get("name") == "MessageAbortedError":
-            yield building.by_user(f"opencode:{message_id}:aborted", place, "refusal", "")
+        if object_in(info, "error").get("name") == "MessageAbortedError":
+            yield by_user(f"opencode:{message_id}:aborted", place, "refusal", "")
 
-    def _typed(self, uuid: str, part: dict[str, Any], place: Place) -> Iterator[Message]:
-        text = plain_text(part.get("text")) or plain_text(part.get("prompt"))
+    def _typed(self, uuid: str, part: JsonObject, place: Place) -> Iterator[Message]:
+        text = text_in(part, "text") or text_in(part, "prompt")
         if not text or part.get("ignored") is True:
             return
         is_synthetic = part.get("type") != "text" or part.get("synthetic") is True
         if is_synthetic or self.agent_id:
-            yield building.by_user(uuid, place, "injected", text)
+            yield by_user(uuid, place, "injected", text)
         else:
-            yield building.by_user(uuid, place, *spoken(text))
+            yield by_user(uuid, place, *spoken(text))
 
 
-def _words(uuid: str, part: dict[str, Any], place: Place, *, is_summary: bool) -> Iterator[Message]:
-    text = plain_text(part.get("text"))
+def _words(uuid: str, part: JsonObject, place: Place, *, is_summary: bool) -> Iterator[Message]:
+    text = text_in(part, "text")
     if not text:
         return
     if is_summary:
-        yield building.by_user(uuid, place, "summary", text)
+        yield by_user(uuid, place, "summary", text)
     elif part.get("type") == "reasoning":
-        yield building.by_model(uuid, place, thinking=text)
+        yield by_model(uuid, place, thinking=text)
     else:
-        yield building.by_model(uuid, place, text, synthetic=part.get("synthetic") is True)
+        yield by_model(uuid, place, text, synthetic=part.get("synthetic") is True)
 
 
-def _tool(uuid: str, part: dict[str, Any], place: Place) -> Iterator[Message]:
-    state = fields(part.get("state"))
+def _tool(uuid: str, part: JsonObject, place: Place) -> Iterator[Message]:
+    state = object_in(part, "state")
     status = state.get("status")
     if status not in ("running", "completed", "error"):
         return
-    call = building.call(part.get("callID"), part.get("tool"), state.get("input"))
-    yield building.by_model(f"{uuid}:call", place, calls=(call,))
+    call = tool_call(part.get("callID"), part.get("tool"), state.get("input"))
+    yield by_model(f"{uuid}:call", place, calls=(call,))
     if status == "running":
         return
     is_error = status == "error"
-    text = plain_text(state.get("error" if is_error else "output"))
+    text = text_in(state, "error" if is_error else "output")
     refused = None
     if is_error and _REFUSED.match(text):
         feedback = _FEEDBACK.search(text)
         refused = text[feedback.end() :].strip() if feedback else ""
-    yield building.by_tool(
+    yield by_tool(
         f"{uuid}:result",
         place,
         part.get("callID"),
         text,
         is_error=is_error,
-        exit_code=building.exit_code_of(fields(state.get("metadata")).get("exit")),
+        exit_code=exit_code_of(object_in(state, "metadata").get("exit")),
         refused=refused,
     )

@@ -8,24 +8,27 @@ an old file is migrated, and is missing in the oldest files. A fork copies the e
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
-from reflector.transcripts import building
 from reflector.transcripts.building import (
     Conversation,
     Kept,
     Load,
     Loads,
     Place,
+    by_model,
+    by_tool,
+    by_user,
     content_id,
-    fields,
     join_texts,
-    objects,
-    plain_text,
-    short_text,
+    object_in,
+    objects_in,
+    short_in,
+    text_in,
+    texts_of,
+    tool_call,
 )
 from reflector.transcripts.message import Message, Tally, ToolCall
-from reflector.transcripts.records import count_type
+from reflector.transcripts.records import JsonObject, count_type
 from reflector.transcripts.speakers import spoken
 
 _WORDLESS = frozenset(
@@ -70,86 +73,86 @@ class Pi(Conversation):
     )
 
     @staticmethod
-    def recognises(record: dict[str, Any]) -> bool:
-        kind = building.kind(record)
+    def recognises(record: JsonObject) -> bool:
+        kind = text_in(record, "type")
         if kind == "session":
             return isinstance(record.get("id"), str) and ("cwd" in record or "version" in record)
-        message = fields(record.get("message"))
-        is_known = building.kind(message, "role") in _ROLES
+        message = object_in(record, "message")
+        is_known = text_in(message, "role") in _ROLES
         # Factory's Droid writes the same envelope around messages without their own time.
         return kind == "message" and is_known and "timestamp" in message
 
     def messages(
-        self, record: dict[str, Any], text: bytes, offset: int, tally: Tally
+        self, record: JsonObject, text: bytes, offset: int, tally: Tally
     ) -> Iterable[Message]:
-        kind = building.kind(record)
-        place = Place("", short_text(record.get("timestamp")), offset)
+        kind = text_in(record, "type")
+        place = Place("", short_in(record, "timestamp"), offset)
         if kind == "session":
             self._describe(record)
         elif kind == "message":
-            message = fields(record.get("message"))
-            self.model = short_text(message.get("model")) or self.model
+            message = object_in(record, "message")
+            self.model = short_in(message, "model") or self.model
             yield from _read_entry(message, place, tally)
         elif kind in ("compaction", "branch_summary"):
-            if summary := plain_text(record.get("summary")):
+            if summary := text_in(record, "summary"):
                 uuid = content_id("pi", place.timestamp, kind, summary)
-                yield building.by_user(uuid, place, "summary", summary)
+                yield by_user(uuid, place, "summary", summary)
         elif kind == "custom_message":
-            words = join_texts(building.texts(record.get("content")))
+            words = join_texts(texts_of(record.get("content")))
             uuid = content_id("pi", place.timestamp, kind, words)
-            yield building.by_user(uuid, place, "injected", words)
+            yield by_user(uuid, place, "injected", words)
         elif kind not in _WORDLESS:
             count_type(tally, record.get("type"))
 
-    def _describe(self, header: dict[str, Any]) -> None:
+    def _describe(self, header: JsonObject) -> None:
         # Two concatenated sessions are read as the first one.
         if not self.session_id:
             version = header.get("version")
             is_version = isinstance(version, int) and 0 < version < 1000
-            self.session_id = short_text(header.get("id"))
+            self.session_id = short_in(header, "id")
             self.version = f"session-{version}" if is_version else ""
 
 
-def _read_entry(message: dict[str, Any], place: Place, tally: Tally) -> Iterable[Message]:
+def _read_entry(message: JsonObject, place: Place, tally: Tally) -> Iterable[Message]:
     """Yield the messages of an entry, by the role of its speaker."""
-    role = building.kind(message, "role")
+    role = text_in(message, "role")
     if role not in _ROLES:
         if role != "system":  # the prompt and the tools, or a change of them
             count_type(tally, message.get("role"))
         return
-    blocks = objects(message.get("content"))
-    text = join_texts(building.texts(message.get("content")))
+    blocks = objects_in(message, "content")
+    text = join_texts(texts_of(message.get("content")))
     calls = tuple(
-        building.call(block.get("id"), block.get("name"), block.get("arguments"))
+        tool_call(block.get("id"), block.get("name"), block.get("arguments"))
         for block in blocks
         if block.get("type") == "toolCall"
     )
     uuid = _uuid_of(message, place, text, calls)
     match role:
         case "assistant":
-            thinking = join_texts(plain_text(block.get("thinking")) for block in blocks)
+            thinking = join_texts(text_in(block, "thinking") for block in blocks)
             if text or thinking or calls:
-                yield building.by_model(uuid, place, text, thinking=thinking, calls=calls)
+                yield by_model(uuid, place, text, thinking=thinking, calls=calls)
             if message.get("stopReason") == "aborted":
-                yield building.by_user(f"{uuid}:aborted", place, "refusal", "")
+                yield by_user(f"{uuid}:aborted", place, "refusal", "")
         case "toolResult":
             is_error = message.get("isError") is True
-            yield building.by_tool(uuid, place, message.get("toolCallId"), text, is_error=is_error)
+            yield by_tool(uuid, place, message.get("toolCallId"), text, is_error=is_error)
         case "user":
             if text:
-                yield building.by_user(uuid, place, *spoken(text))
+                yield by_user(uuid, place, *spoken(text))
         case "branchSummary" | "compactionSummary":
-            yield building.by_user(uuid, place, "summary", plain_text(message.get("summary")))
+            yield by_user(uuid, place, "summary", text_in(message, "summary"))
         case _:  # a command that the user ran by hand, or a message of an extension
-            shown = (plain_text(message.get(key)) for key in ("command", "output"))
-            yield building.by_user(uuid, place, "injected", text or join_texts(shown))
+            shown = (text_in(message, key) for key in ("command", "output"))
+            yield by_user(uuid, place, "injected", text or join_texts(shown))
 
 
-def _uuid_of(message: dict[str, Any], place: Place, text: str, calls: Iterable[ToolCall]) -> str:
+def _uuid_of(message: JsonObject, place: Place, text: str, calls: Iterable[ToolCall]) -> str:
     milliseconds = message.get("timestamp")
     is_time = isinstance(milliseconds, int) and milliseconds.bit_length() < 64
     own_time = str(milliseconds) if is_time else ""
-    answered_call = short_text(message.get("toolCallId"))
-    role = building.kind(message, "role")
+    answered_call = short_in(message, "toolCallId")
+    role = text_in(message, "role")
     call_ids = (call.id for call in calls)
     return content_id("pi", role, place.timestamp, own_time, answered_call, *call_ids, text)
