@@ -107,109 +107,118 @@ class ConfigError(Refusal, ValueError):
 class Config:
     """Every setting, its meaning and its default. docs/commands.md is generated from this class."""
 
-    #: the judge, by [its name](judging.md); a project's file cannot set `agent`
+    #: the [name of the judge](judging.md). A project's settings file cannot set `agent`
     backend: str = "rules"
-    #: any SQLAlchemy URL of SQLite or PostgreSQL; empty: `.claude/reflector/ledger.db`
+    #: the SQLAlchemy URL of a ledger in SQLite or PostgreSQL. Empty: `.claude/reflector/ledger.db`
     ledger_url: str = ""
     #: the playbook's name in the ledger
     playbook: str = "default"
-    #: minutes without a new answer after which reflector counts a session that did not end
+    #: if a session gets no new answer for this number of minutes, reflector counts the session as
+    #: ended
     idle_minutes: int = 60
-    #: maximum automatic attempts at a judgement that failed; outages do not count
+    #: maximum number of automatic attempts if a judgement fails. Attempts without a connection do
+    #: not count
     max_attempts: int = 5
-    #: the model that the API asks; empty: the environment's model, else the API's own choice. With
-    #: `judge_client`, the model that this agent asks; empty: the agent's cheapest model
+    #: the model that judges. Empty, with an API as judge: the model in the API's environment
+    #: variable, else the API's default. Empty, with an agent as judge: the agent's cheapest model
     model: str = ""
     #: the address of the API
     base_url: str = ""
-    #: the API key, if no environment variable has it; only you may be able to read the file
+    #: the API key, if no environment variable contains the key. Other users must not be able to
+    #: read the settings file
     api_key: str = field(default="", repr=False)
-    #: maximum tokens of one request; the judge gets [an excerpt](judging.md#long-sessions) of a
-    #: longer session
+    #: maximum tokens of one request. If a session is longer, the judge gets [an
+    #: excerpt](judging.md#long-sessions) of the session
     request_tokens: int = 100_000
-    #: maximum tokens in a calendar month, all your projects together; 0: no limit
+    #: maximum tokens in a calendar month, all your projects together. 0: no limit
     monthly_tokens: int = 5_000_000
-    #: maximum US dollars in a calendar month by list prices, all your projects together; 0: no
-    #: limit. For automatic questions, the environment can only lower this limit
+    #: maximum US dollars in a calendar month at list prices, all your projects together. 0: no
+    #: limit. For automatic requests, an environment variable can lower but not raise the limit in
+    #: dollars
     monthly_dollars: int = 0
-    #: maximum automatic requests to your agents in a day (UTC), all your projects together; 0: no
-    #: limit. If you set this limit, it also applies to requests to an API. The environment can only
-    #: lower this limit
+    #: maximum automatic requests to your agents in a day (UTC), all your projects together. 0: no
+    #: limit. If you set `daily_requests`, the limit also applies to requests to an API. An
+    #: environment variable can lower but not raise the limit of requests
     daily_requests: int = 20
-    #: the agent that judges with `agent`, such as `claude`; empty: the agent of the session
+    #: the agent that judges if `backend` is `agent`, for example `claude`. Empty: the agent of the
+    #: session
     judge_client: str = ""
     #: maximum seconds to wait for an answer, including all retries
     deadline_seconds: int = 110
     #: whether a model also judges sessions that cite nothing
     uncited: bool = True
-    #: the percentage of a model's verdicts that must be right for a word of `judge_measured` to
-    #: count; the built-in rules ignore it
+    #: the minimum percentage of right verdicts. A model's verdicts with the certainty `likely`, for
+    #: example, count only if this percentage of such verdicts is right. The judge `rules` ignores
+    #: `judgement_precision`
     judgement_precision: int = 85
-    #: the percentage of your model's verdicts that are right, for each word for its
-    #: [certainty](judging.md#evidence-for-a-models-verdict), such as `"sure=95 likely=80"`; empty:
-    #: verdicts with `sure` count, and those with `likely` if we [measured the
-    #: model](judging.md#which-words-count). You can add the percentages of helpful and harmful
-    #: cases that the model finds, such as `"helpful=36 harmful=73"`, to [correct
-    #: shares](counting.md#missed-help-and-harm)
+    #: the measured percentage of right verdicts of your model, for each
+    #: [certainty](judging.md#evidence-for-a-models-verdict), such as `"sure=95 likely=80"`. Empty:
+    #: verdicts with `sure` count. Verdicts with `likely` also count if we [measured the
+    #: model](judging.md#which-words-count). To [correct shares](counting.md#missed-help-and-harm),
+    #: add the percentages of helpful and harmful cases that the model finds, such as `"helpful=36
+    #: harmful=73"`
     judge_measured: str = ""
-    #: whether the agent's own word, `[pat-001 wrong: why]`, makes a verdict of `rules` harmful;
-    #: otherwise it only prevents a helpful verdict
+    #: whether the agent's mark `[pat-001 wrong: why]` makes a verdict of the judge `rules` harmful.
+    #: `false`: the mark only prevents a helpful verdict
     wrong_counts: bool = False
     #: whether the findings of [`check`](judging.md#check-the-lines-of-a-file) count as helpful and
-    #: harmful for rules of the playbook. For rules in your files they always count. After a change,
-    #: `reflector lab reparse` counts earlier findings
+    #: harmful for rules of the playbook. The findings for rules in your files always count. After
+    #: you change `checked_counts`, run `reflector lab reparse` to count earlier findings
     checked_counts: bool = False
-    #: `"ask"`: the agent's proposals wait for you; `"accept"`: they are added immediately
+    #: `"ask"`: your agent's proposals wait for your decision. `"accept"`: reflector adds your
+    #: agent's proposals immediately
     proposals: str = "ask"
-    #: rules that are shown first, such as `["pat-003"]`
+    #: rules that your agent sees first, such as `["pat-003"]`
     pinned: tuple[str, ...] = ()
-    #: `"propose"`: `review find` [proposes removals](counting.md#prune); `"apply"`: `review find`
-    #: removes these rules
+    #: `"propose"`: `review find` [proposes to remove](counting.md#prune) rules that harm or that no
+    #: session cites. `"apply"`: `review find` removes such rules immediately
     prune: str = "propose"
-    #: `review find` lists a rule if this number of sessions was shown the rule and none cited it;
-    #: 0: never
+    #: number of sessions. If a rule was shown in this number of sessions and never cited, `review
+    #: find` proposes to remove the rule. 0: never
     prune_after: int = 100
     #: whether reflector [proposes](editing.md#your-requests-in-sessions) your lasting requests as
     #: rules
     wishes: bool = True
-    #: whether the model that judges a session also [proposes advice](editing.md#the-model); a
-    #: project's own file can only turn it off
+    #: whether the model that judges a session also [proposes rules](editing.md#the-model). A
+    #: project's settings file can set only `false`
     curate: bool = False
-    #: folders such as `"~/work/*"` whose own file may choose a model as judge, the model's name and
-    #: the playbook
+    #: folders of projects, such as `"~/work/*"`. The settings files of these projects can choose a
+    #: model as judge, the model's name and the playbook
     projects: tuple[str, ...] = ()
-    #: folders such as `"~/work/acme"` whose sessions no model reads, even if you ask for it; the
-    #: environment can only add folders
+    #: folders such as `"~/work/acme"`. No model reads sessions of projects in these folders, even
+    #: on your request. An environment variable can add folders, but not remove folders
     never: tuple[str, ...] = ()
-    #: SHA-256 of each project's own `reflector.txt` whose answers count [without a
-    #: quote](judging.md#a-template-of-your-own); `doctor` shows the SHA-256
+    #: SHA-256 hashes of prompt files `reflector.txt`. Answers to these prompts count [without a
+    #: quote](judging.md#a-template-of-your-own). `doctor` shows the hash of a project's file
     templates: tuple[str, ...] = ()
     #: the file with the answers of the judge `fixtures`
     fixtures: str = ""
-    #: readers of [other packages](extending.md) that may be loaded, by the names of their entry
-    #: points
+    #: names of the readers from [other packages](extending.md) that reflector may load. The name of
+    #: a reader is its entry point's name
     readers: tuple[str, ...] = ()
-    #: judges of [other packages](extending.md) that may be loaded; `backend` chooses one of them
+    #: names of the judges from [other packages](extending.md) that reflector may load. To use such
+    #: a judge, set `backend` to its name
     judges: tuple[str, ...] = ()
-    #: the ledger that counts the sessions of a linked git worktree: `"main"` for the ledger of the
-    #: main checkout, `"own"` for the worktree's own ledger
+    #: the ledger for sessions in a linked git worktree. `"main"`: the ledger of the main checkout.
+    #: `"own"`: the worktree's own ledger
     worktrees: str = "main"
     #: whether your agent shows [a line](reference.md#a-line-on-the-screen) about the playbook at a
     #: session's start
     start_message: bool = True
-    #: whether hooks record sessions and show rules; a repository's file may only set `false`, which
-    #: the start line then shows
+    #: whether hooks record sessions and show rules. The settings file of a repository can set only
+    #: `false`, and the line at a session's start then shows that reflector is off
     enabled: bool = True
-    #: folders of projects whose hooks record and show nothing; commands still work
+    #: folders of projects. In these projects, hooks record and show nothing, but commands work
     off: tuple[str, ...] = ()
-    #: whether changes of the files that agents load are [recorded](memory.md): `"on"`, `"off"`, or
-    #: `"tell"`, which also reports these changes at the next start
+    #: whether reflector [records changes](memory.md) of the files that agents load. `"tell"`:
+    #: reflector also reports these changes at the start of the next session
     memory: str = "on"
-    #: whether reflector also records changes of your own files, such as `~/.claude/CLAUDE.md` and
-    #: memory folders
+    #: whether reflector also records changes of your files for all projects, such as
+    #: `~/.claude/CLAUDE.md`, and of memory folders
     memory_user: bool = False
-    #: maximum megabytes of earlier versions of these files, all projects together; the oldest are
-    #: removed first. 0: no version is kept, so `undo` cannot restore one
+    #: maximum megabytes of earlier versions of files that agents load, all your projects together.
+    #: reflector removes the oldest versions first. 0: reflector stores no versions, so `undo`
+    #: cannot restore a file
     memory_keep: int = 200
     layers: Mapping[str, Layer] = field(default_factory=dict, repr=False, compare=False)
 

@@ -304,25 +304,25 @@ def commands() -> str:
 
 
 _ABOUT = """\
-Find the command for your task, then run `reflector COMMAND --help` for its options. `reflector help
-WORD` finds a word in the help and in the pages. The [settings](#settings) follow the commands.
+Find the command for your task, then run `reflector COMMAND --help` for the options of the command.
+`reflector help WORD` searches for a word in the help and in the pages. The [settings](#settings)
+are below the commands.
 
-These options work with most commands. A [moment](questions.md#see-the-playbook-at-a-moment) is a
-time, a position or a session.
+The options in this table work with most commands. A
+[moment](questions.md#see-the-playbook-at-a-moment) is a time, a position or a session.
 
 | Option | Effect | Example |
 |---|---|---|
 | `--project FOLDER` | work on another project | `reflector --project ~/src/shop list` |
 | `--user` | work on [your own playbook](reference.md#playbooks) | `reflector --user list` |
-| `--json` | print a [stable form](machines.md#json) for programs | `reflector list --json` |
+| `--json` | print a [stable JSON document](machines.md#json) for programs | `reflector list --json` |
 | `--as-of MOMENT` | answer for an earlier moment | `reflector list --as-of yesterday` |
-| `--dry-run` | show a change without making it | `reflector install --dry-run` |
+| `--dry-run` | only show what the command would change | `reflector install --dry-run` |
 
-- **Names**: `pat-001` is a rule, `CLAUDE.md:33` the rule in that line of a file, `5f2a91c0` the
-  beginning of a session's id, and `41` the position of an event.
+- **Names**: `pat-001` is a rule, and `CLAUDE.md:33` is the rule in line 33 of CLAUDE.md. `5f2a91c0`
+  is the beginning of a session's id, and `41` is the position of an event.
 - **Sections**: {sections}.
-- **Exit codes**: 0 if all is well, 1 if something is wrong, 2 for wrong usage or a wrong
-  setting."""
+- **Exit codes**: 0 for success, 1 for a problem, 2 for a wrong option, argument or setting."""
 
 
 def _event_types() -> list[str]:
@@ -358,19 +358,20 @@ def events() -> str:
 
 _EVENTS = """\
 Look up the type of an event that `reflector log` shows, or the columns of a [view](#sql-views) that
-`reflector sql` queries. For example, `reflector log --type bullet.revised` lists the reworded
-rules.
+`reflector sql` queries. For example, `reflector log --type bullet.revised` lists the events in
+which you or an agent reworded a rule.
 
-`Since` is the schema revision of the first version that appended the type. A program may ignore
-types and fields that it does not know. An event is unreadable if its `data` does not have the form
-of its type. It then changes nothing, `log` marks it, and `verify` reports it. `Target` is the type
-of the event that this event refers to. The [ledger format](ledger-format.md) describes the rest.
+The column `Since` shows the schema revision of the first version that appended the type. A program
+may ignore types and fields that it does not know. An event is unreadable if its `data` does not
+have the form of its type. An unreadable event changes nothing, `log` marks such an event, and
+`verify` reports it. Some events refer to another event: the column `Target` shows the type of that
+other event. The [ledger format](ledger-format.md) describes the other fields of an event.
 """
 _PROSE = """
 ## Prose
 
-A [redaction](ledger-format.md#redaction) erases these fields. For a type with `yes`, it erases all
-of the event's data.
+A [redaction](ledger-format.md#redaction) erases the fields in this table. If the column Everything
+shows `yes`, a redaction erases all data of the event.
 """
 
 
@@ -393,9 +394,9 @@ def views() -> str:
 
 
 _VIEWS = """\
-`reflector sql` queries these views ([examples](machines.md#sql)). Their columns are the same on
-SQLite and PostgreSQL. Flags are 0 or 1. Times are ISO 8601 in UTC, as text. A `position` is an
-event's number in its playbook, as in `log`."""
+`reflector sql` queries the views below ([examples](machines.md#sql)). The columns of each view are
+the same on SQLite and PostgreSQL. Flags are 0 or 1. Times are ISO 8601 in UTC, as text. A
+`position` is the number of an event in its playbook, as in `log`."""
 
 
 def settings() -> str:
@@ -412,14 +413,14 @@ def settings() -> str:
 
 
 _SETTINGS = """\
-You need not set anything. [Settings and playbooks](reference.md#settings) shows where to write a
-setting, and which file wins. Each setting is an environment variable, too: `idle_minutes` is
-`REFLECTOR_IDLE_MINUTES`. For example, `reflector config set --global monthly_tokens 500000` limits
-the tokens that judges use.
+reflector works without any settings. [Settings and playbooks](reference.md#settings) shows in which
+files you can write a setting, and which file has priority. You can also give each setting in an
+environment variable: `REFLECTOR_IDLE_MINUTES` sets `idle_minutes`. For example,
+`reflector config set --global monthly_tokens 500000` limits the tokens that judges use.
 
-¹ Only your own file, the environment or an option can set it, because a repository that you clone
+¹ A project's settings file cannot change the settings marked ¹, because a repository that you clone
 must not decide who gets your transcripts. [Trust](trust.md#settings) lists the settings that a
-repository's file can change."""
+project's file can change."""
 
 
 def written() -> dict[Path, str]:

@@ -11,9 +11,9 @@ from reflector.hooks import fast
 def hook() -> None:
     """Record one hook event from stdin.
 
-    `hook` keeps the event in a file, and starts `drain` in the background to record the event.
-    `hook` always exits with 0. For SessionStart and SubagentStart, `hook` prints the playbook. For
-    other events, `hook` prints nothing.
+    `hook` writes the hook event to a file. `hook` then starts `drain` in the background, and
+    `drain` records the event. `hook` always exits with 0. For the hook events SessionStart and
+    SubagentStart, `hook` prints the playbook. For all other hook events, `hook` prints nothing.
     """
     fast.main()
 
@@ -22,10 +22,11 @@ def hook() -> None:
 def statusline() -> None:
     """Print the agent's status line.
 
-    The line shows the number of rules, the last session's verdicts, and waiting proposals.
+    The status line shows the number of rules, the verdicts of the last session, and the number of
+    waiting proposals.
 
-    To show this line, add to Claude Code's settings: {"statusLine": {"type": "command", "command":
-    "reflector statusline"}}
+    To show reflector's status line in Claude Code, add to its settings: {"statusLine": {"type":
+    "command", "command": "reflector statusline"}}
     """
     fast.statusline()
 

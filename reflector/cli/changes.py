@@ -185,7 +185,7 @@ def alike_to(change: Change, bullets: Sequence[Bullet]) -> list[str]:
 @click.argument("text")
 @partial(_command, begins=True)
 def add(place: Place, section: str, text: str) -> Sequence[Change]:
-    """Add a rule under the next free name.
+    """Add a rule; reflector chooses its name.
 
     SECTION is pat (patterns), mis (mistakes to avoid), pref (user preferences), ctx (project
     context) or oth (others).
@@ -201,15 +201,16 @@ def add(place: Place, section: str, text: str) -> Sequence[Change]:
 @click.command()
 @click.argument("name", type=NAME, required=False)
 @click.argument("text", required=False)
-@click.option("--section", type=SECTION, help="Move the rule to this section.")
+@click.option("--section", type=SECTION, help="New section of the rule.")
 @_command
 def edit(place: Place, name: str | None, text: str | None, section: str | None) -> Sequence[Change]:
     """Change a rule, or all rules in your editor.
 
     With TEXT or --section, the rule changes immediately and keeps its name and counts. With NAME
-    alone, your editor opens the rule's text. Without NAME, your editor opens playbook.json. In this
-    file, you can change, move or delete rules. To add a rule, write {"text": "..."} without a name.
-    $VISUAL or $EDITOR names your editor.
+    alone, `edit` opens the rule's text in your editor. Without NAME, `edit` opens playbook.json in
+    your editor. In playbook.json, you can change, move or delete rules. To add a rule to
+    playbook.json, write {"text": "..."} without a name. `edit` uses the editor in $VISUAL or
+    $EDITOR.
     """
     if name is None:
         options = click.get_current_context().params
@@ -310,8 +311,8 @@ def merge(
     """Merge rules into a new rule.
 
     If the rules do not give the same advice, the new rule needs --text. If one session has verdicts
-    on several of these rules, these verdicts count once for the new rule. A citation of one of the
-    old rules counts for the new rule.
+    on several of the merged rules, the new rule gets one vote from this session. A citation of a
+    merged rule counts for the new rule.
     """
     if len(names) < 2:
         raise click.UsageError(

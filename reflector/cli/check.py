@@ -71,10 +71,10 @@ _EACH = partial(counting, what="reading your agents' sessions")
     show_default=True,
     help="Read only the N newest sessions.",
 )
-@click.option("--since", type=DAY, help="Read only sessions since this day.")
+@click.option("--since", type=DAY, help="First day to read, such as 2026-11-01.")
 @judge_option
 @flag("--learn", help="Also propose rules that seem to be missing.")
-@flag("--retry-failed", help="Ask the judge again about unanswered sessions.")
+@flag("--retry-failed", help="Ask the judge again after failed questions.")
 @flag("--dry-run", help="Show the price of judging, and send nothing.")
 @flag("--all", "whole", help="Show every rule in full.")
 @yes_option
@@ -99,10 +99,10 @@ def check(
     such as CLAUDE.md and AGENTS.md, and the rules of the project's playbook. In a folder that is
     not a project, `check` shows a table of your projects.
 
-    Without a judge, `check` is free and sends nothing. With --judge, a judge reads this
-    project's sessions, newest first. Your agents keep these sessions on this machine. Before the
-    judge reads them, `check` shows the number of tokens and the price. If you stop `check`, run the
-    same command again, and the judge reads the remaining sessions.
+    Without a judge, `check` is free and sends nothing. With --judge, a judge reads the sessions of
+    this project that your agents keep on this machine. The judge reads the newest session first.
+    Before the judge reads a session, `check` shows the number of tokens and the price. If you stop
+    `check`, run the same command again: the judge then reads only the remaining sessions.
     """
     typed = Typed(files, most, since, judge, learn, retry_failed)
     project = _with_judge(place, judge)

@@ -85,9 +85,10 @@ def get(place: Place, key: str) -> None:
 @_global
 @click.pass_obj
 def set_(place: Place, key: str, values: tuple[str, ...], for_all: bool) -> None:
-    """Change a setting of this project.
+    """Change a setting of one project or all projects.
 
-    With --global, the setting applies to all of your projects.
+    Without --global, `config set` changes the setting of the current project. With --global,
+    `config set` changes the setting of all your projects.
 
     If the setting is a list, such as `projects`, you can give several values.
     """
@@ -119,8 +120,8 @@ def set_(place: Place, key: str, values: tuple[str, ...], for_all: bool) -> None
 def unset(place: Place, key: str, for_all: bool) -> None:
     """Remove a setting from the project's file.
 
-    With --global, the command removes the setting from your own settings file. You can also remove
-    a misspelt setting.
+    With --global, `config unset` removes the setting from your own settings file. `config unset`
+    also removes a setting with a misspelt name.
     """
     path, had_it = store_setting(place.folder(), key, None, for_all=for_all)
     if not had_it:
@@ -144,9 +145,10 @@ def _print_in_force(place: Place, key: str) -> Config:
 def off(place: Place) -> None:
     """Turn reflector off (disable it) in this project.
 
-    reflector then does not record or judge sessions of this project, and your agent gets no rules.
-    You keep your playbook and its history, and all commands work. The command sets `enabled` to
-    false in the project's settings. `reflector on` removes this setting.
+    While reflector is off, reflector does not record or judge sessions of this project, and your
+    agent gets no rules. The playbook and its history stay, and all commands work. `off` sets
+    `enabled` to false in the project's settings, and `reflector on` removes `enabled` from these
+    settings.
     """
     root = _own_folder(place, "off")
     stored = store_setting(root, "enabled", value=False, for_all=False)

@@ -44,10 +44,11 @@ _NEXT = (
 def demo(folder: Path | None) -> None:
     """Show `check` and the counts on sample sessions.
 
-    The demo creates a project with a playbook and three sessions. With FOLDER, the demo keeps the
-    project in FOLDER. Otherwise, the demo deletes the project at the end. The demo uses none of
-    your files, and by default no network and no API key. With REFLECTOR_BACKEND=anthropic, a model
-    of Anthropic judges the sessions. This model needs the API key in your environment.
+    The demo creates a project with a playbook and three sessions. With FOLDER, the demo's project
+    stays in FOLDER. Without FOLDER, the demo deletes its project at the end. The demo does not read
+    your files. By default, the demo does not use the network or an API key. With
+    REFLECTOR_BACKEND=anthropic, a model of Anthropic judges the demo's sessions, and needs an API
+    key in the environment.
     """
     if folder is not None and folder.exists():
         raise click.UsageError(f"{folder} already exists; name a new folder for the demo")

@@ -85,14 +85,14 @@ class StatsJson:
 def stats(asked: Question, name: str | None, doubles: bool) -> None:
     """Show tokens, cost and verdicts.
 
-    The tables show the figures by judge, by prompt and by day (UTC). The column OVERRULED counts
-    the verdicts of a judge that you replaced with your own. The table WORKED lists the models that
-    your agents used. This table shows how often your rules helped or harmed in sessions with each
-    model.
+    The tables of `stats` show tokens, cost and verdicts for each judge, each prompt and each day
+    (UTC). The column OVERRULED shows how many verdicts of a judge you replaced with your own
+    verdict. The table WORKED lists the models that your agents used. For each model, the table
+    WORKED shows how often your rules helped or harmed.
 
-    The table of days shows only the newest days, and --json prints all days. --doubles lists
-    verdicts that may count more than once, and each rule's totals under each counting policy. With
-    --doubles, NAME selects one rule.
+    The table of days shows only the newest days; --json prints all days. --doubles lists verdicts
+    that may count more than once, and each rule's totals under each counting policy. With --doubles
+    and NAME, `stats` lists only the verdicts on the rule NAME.
     """
     if doubles:
         _doubles(asked, name)
@@ -229,7 +229,7 @@ def sql(place: Place, query: str | None, form: str | None, as_json: bool) -> Non
 
     Without QUERY, `sql` reads the query from stdin. If stdin is a terminal or empty, `sql` lists
     the views (bullets, tags, reflections, sessions) and their columns. docs/machines.md describes
-    each view.
+    each view of the ledger.
     """
     if form is not None and as_json:
         raise click.UsageError(
@@ -336,8 +336,8 @@ def diff(place: Place, span: str, as_json: bool) -> None:
 
     A and B are dates or times (2026-11-21, yesterday, 2 weeks ago), positions or session ids.
     Without A, `diff` starts at the first event. Without B, `diff` ends at the last event. `diff`
-    lists rules that were added, changed, moved or removed. For each rule, `diff` lists the sessions
-    that changed its counts.
+    lists rules that were added, changed, moved or removed. For each rule in its list, `diff` shows
+    the sessions that changed the rule's counts.
     """
     with place.reading() as ledger:
         found = difference(ledger, *span_of(ledger, span))

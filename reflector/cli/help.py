@@ -30,8 +30,9 @@ def help_(words: tuple[str, ...], every: bool) -> None:
 
     Without WORDS, `help` lists the main commands.
 
-    With WORDS, it lists the commands, the options and the parts of pages that contain most of the
-    words. The best match comes first. The search ignores upper and lower case.
+    With WORDS, `help` lists the commands, the options and the parts of pages that contain most of
+    the words. `help` lists the best match first. Upper and lower case make no difference to the
+    search.
     """
     whole = click.Context(reflector, info_name="reflector")
     if not words:

@@ -64,9 +64,9 @@ _scope = click.option(
 def install(place: Place, name: str, scope: Scope, dry_run: bool) -> None:
     """Add reflector's hooks to an agent's settings.
 
-    The agent then calls reflector in all of your projects. The hooks record which rules a session
-    cites, and send nothing. `install` does not change your other settings. `install` keeps a copy
-    of the old settings file next to the new one.
+    After `install`, the agent calls reflector in all of your projects. The hooks record which rules
+    a session cites, and send nothing. `install` changes no other settings of your agent. `install`
+    keeps a copy of the agent's old settings file in the same folder.
     """
     from reflector.hooks.install import hook_command, install_hooks
 
@@ -110,9 +110,9 @@ def install(place: Place, name: str, scope: Scope, dry_run: bool) -> None:
 def uninstall(place: Place, name: str, scope: Scope, dry_run: bool) -> None:
     """Remove reflector's hooks from an agent's settings.
 
-    `uninstall` also removes a status line that calls reflector. If nothing else in the settings
-    file has changed since the installation, `uninstall` restores the file byte for byte. It keeps
-    your playbooks and their history.
+    `uninstall` also removes a status line that calls reflector. If nothing else in the agent's
+    settings file has changed since `install`, `uninstall` restores the old file byte for byte.
+    `uninstall` keeps your playbooks and their history.
     """
     from reflector.hooks.install import uninstall_hooks
 

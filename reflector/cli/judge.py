@@ -79,10 +79,10 @@ class _Judge(click.Group):
 def judge(ctx: click.Context, as_json: bool) -> None:
     """List judges for your sessions, with prices.
 
-    A judge reads a session and decides whether each cited rule helped. For each judge, the list
-    shows the price of judging your last ten sessions, and who would receive the text of these
-    sessions. The command sends nothing. `judge allow` lets a judge read your sessions in all of
-    your projects, and `judge forbid` stops a judge.
+    A judge reads a session and decides whether each cited rule helped. For each judge, `judge`
+    shows the price of judging your last ten sessions. `judge` also shows which company or program
+    would receive the text of these sessions. `judge` sends nothing. `judge allow` lets a judge read
+    the sessions of all your projects. `judge forbid` ends this permission.
     """
     if ctx.invoked_subcommand is not None:
         return
@@ -142,12 +142,13 @@ def _tokens(newest: Estimate) -> str:
 def allow(place: Place, who: str | None, yes: bool) -> None:
     """Allow a judge to read your sessions.
 
-    WHO is a name from `reflector judge`. Without WHO, the command asks you to choose a judge. For
-    each judge, the command shows the price, and who would receive the text of your sessions. With
-    --yes, the command allows all of your installed agents. Before you allow an agent, reflector
-    checks that the agent cannot use tools. reflector runs the agent in the background with the
-    agent's cheapest model. In a private file, reflector keeps the environment variables that the
-    agent needs to log in.
+    WHO is the name of a judge; `reflector judge` lists the names. Without WHO, `judge allow` asks
+    you to choose a judge. For each judge, `judge allow` shows the price, and the company or program
+    that would receive the text of your sessions. With --yes, `judge allow` allows all of your
+    installed agents to judge. Before you allow an agent to judge, reflector checks that the agent
+    cannot use tools. reflector runs an allowed agent in the background, with the agent's cheapest
+    model. reflector stores the environment variables with which the agent logs in, in a private
+    file.
     """
     config = place.project().config
     _refuse_unknown(who, config)
@@ -396,9 +397,10 @@ def end_first(project: Path) -> None:
 def forbid(place: Place, who: str | None) -> None:
     """Stop a judge from reading your sessions.
 
-    WHO is a name from `reflector judge`. Without WHO, the command stops all judges. After that,
-    only the built-in judge `rules` gives verdicts. This judge uses no model and sends nothing.
-    Earlier verdicts still count.
+    WHO is the name of a judge; `reflector judge` lists the names. Without WHO, `judge forbid`
+    forbids all judges that send text. If all of these judges are forbidden, only the built-in judge
+    `rules` gives verdicts. The judge `rules` uses no model and sends nothing. Earlier verdicts of a
+    forbidden judge still count.
     """
     _refuse_unknown(who, users_config())
     if who in OFFLINE:

@@ -42,13 +42,13 @@ class _Lab(click.Group):
 
 
 @click.group(cls=_Lab)
-@click.option("--dataset", metavar="NAME", help="Use the playbook of this dataset.")
+@click.option("--dataset", metavar="NAME", help="Dataset whose playbook to use.")
 @click.pass_obj
 def lab(place: Place, dataset: str | None) -> None:
-    """Commands for experiments and for developers.
+    """Run experiments and developers' commands.
 
-    With --dataset, each command of reflector works on the dataset's playbook, for example
-    `reflector lab --dataset sums list`.
+    With --dataset, every reflector command works on the dataset's playbook, for example `reflector
+    lab --dataset sums list`.
     """
     if dataset is not None:
         place.dataset = checked_dataset(dataset)
@@ -65,7 +65,7 @@ def lab(place: Place, dataset: str | None) -> None:
     help="Number of requests for lessons per trajectory.",
 )
 @judge_option
-@click.option("--out", type=FILE, help="Also write the judge's answers to this file.")
+@click.option("--out", type=FILE, help="File in which to save the judge's answers.")
 @click.pass_obj
 def trajectory(
     place: Place,
@@ -76,13 +76,14 @@ def trajectory(
 ) -> None:
     """Record and judge trajectories of known tasks.
 
-    If you run this command again, it does not record a trajectory twice.
+    If you run `lab trajectory` again, reflector does not record a trajectory twice.
 
-    FILE is JSON (one trajectory or a list) or JSONL. A trajectory has query, dataset,
-    generated_answer, reasoning_steps, used_bullet_ids and status (success or failure), and may have
-    ground_truth and test_report. Each trajectory uses the playbook of its dataset. With `lab
-    --dataset NAME`, all trajectories use the playbook of NAME. If a trajectory cannot be recorded
-    or judged, the command shows the reason, judges the other trajectories and exits with 1.
+    FILE is JSON (one trajectory or a list) or JSONL. A trajectory is an object with the keys query,
+    dataset, generated_answer, reasoning_steps, used_bullet_ids and status (success or failure). The
+    keys ground_truth and test_report are optional. Each trajectory uses the playbook of its
+    dataset. With `lab --dataset NAME`, all trajectories use the playbook of the dataset NAME. If a
+    trajectory cannot be recorded or judged, `lab trajectory` shows the reason, continues with the
+    other trajectories and exits with 1.
     """
     settings = judge_settings(judge)
     project = Place(place.root, user=place.user).project(**settings)
@@ -174,7 +175,7 @@ def _read(files: tuple[Path, ...], failed: list[str]) -> Iterator[tuple[str, Ent
 def record(place: Place, file: Path, sessions: tuple[str, ...], judge: str | None) -> None:
     """Judge sessions, and record the answers in FILE.
 
-    The judge `fixtures` can then take its answers from FILE."""
+    The judge `fixtures` can answer from the file that `lab record` wrote."""
     project = place.project(**judge_settings(judge))
     backend = Recording(backend_of(project.config, project.root), file)
     with place.reading() as ledger:
@@ -192,9 +193,9 @@ def record(place: Place, file: Path, sessions: tuple[str, ...], judge: str | Non
 def reparse(place: Place, sessions: tuple[str, ...], dry_run: bool, as_json: bool) -> None:
     """Parse the recorded answers of judges again.
 
-    If the present parser and settings give other verdicts for an answer, these verdicts replace the
-    recorded verdicts. With --dry-run, the command only shows the differences. If you changed the
-    setting `checked_counts`, the command also applies it to the earlier answers to `check`.
+    If today's parser or settings read other verdicts from a recorded answer, these new verdicts
+    replace the recorded verdicts. With --dry-run, `lab reparse` only shows the differences. `lab
+    reparse` also applies a changed setting `checked_counts` to the earlier findings of `check`.
     """
     config = place.project().config
     with place.changing() as ledger:
@@ -234,17 +235,17 @@ def _tag_words(tags: tuple[tuple[str, str], ...]) -> str:
     return ", ".join(f"{name} {tag}" for name, tag in tags) or "none"
 
 
-@lab.command(short_help="Measure the gated reflection step.")
+@lab.command(short_help="Measure how fast the gated reflection runs.")
 @click.argument("settings", required=False)
 @click.option("-n", "runs", type=click.IntRange(1, 1_000_000), default=1, help="Number of runs.")
 @flag("--raw-time", help="Print the measured time (default: always 0.0).")
 def bench(settings: str | None, runs: int, raw_time: bool) -> None:
-    """Measure the gated reflection step.
+    """Measure how fast the gated reflection runs.
 
-    The measurement uses a fixed turn and writes nothing.
+    `lab bench` measures a fixed turn of an agent, and writes nothing.
 
-    SETTINGS is a file of TOML or JSON, or the name of an example: rulebased or fixtures. The
-    command prints one JSON object about the last run. This object is the same on every machine.
+    SETTINGS is a file of TOML or JSON, or the name of an example: rulebased or fixtures. `lab
+    bench` prints one JSON object about the last run. Every machine prints the same object.
     """
     config = GatedConfig(allow_reflection=True) if settings is None else read_config(settings)
     click.echo(canonical_line(measure(config, repeats=runs, raw_time=raw_time)))

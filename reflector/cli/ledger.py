@@ -82,7 +82,7 @@ class RebuiltJson:
 
 
 @click.command()
-@flag("--check", help="Only compare, and exit with 1 on a difference.")
+@flag("--check", help="Only report differences (exit code 1).")
 @flag(
     "--fix",
     help="Also repair triggers, views and the head.",
@@ -93,14 +93,14 @@ class RebuiltJson:
 def rebuild(place: Place, check: bool, fix: bool, why: str | None, as_json: bool) -> None:
     """Rebuild the playbook from the events.
 
-    `rebuild` calls no model, and appends no event unless you use --why. Sessions see the old
-    playbook until the new one is complete. If a rebuild was stopped, run the command again, and it
-    continues. If playbook.json cannot be read, `rebuild` keeps the file under another name and
-    writes a new file.
+    `rebuild` calls no model, and appends no event unless you use --why. During a rebuild, sessions
+    get the old playbook until the new playbook is complete. To continue an interrupted rebuild, run
+    `reflector rebuild` again. If playbook.json cannot be read, `rebuild` renames the damaged file
+    and writes a new playbook.json.
 
-    With --fix --why REASON, `rebuild` excludes unreadable events: they stay in the ledger, but
-    change nothing, and `verify` no longer reports them. If the last event moved the playbook to
-    another ledger, `rebuild` also excludes this event.
+    With --fix --why REASON, `rebuild` excludes unreadable events. Excluded events stay in the
+    ledger but change nothing, and `verify` no longer reports these events. If the last event moved
+    the playbook to another ledger, `rebuild --fix --why REASON` also excludes this last event.
     """
     if check and fix:
         raise click.UsageError(
@@ -184,23 +184,23 @@ class VerifiedJson:
     "anchors",
     multiple=True,
     metavar="HEAD|FILE|GIT-REF",
-    help=("Published head: POSITION:CHAIN, FILE or REV:PATH."),
+    help=("Head, as POSITION:CHAIN, FILE or REV:PATH."),
 )
 @json_option
 @click.pass_obj
 def verify(place: Place, anchors: tuple[str, ...], as_json: bool) -> None:
     """Verify the ledger.
 
-    No output means that the ledger is sound.
+    If `verify` prints nothing, the ledger is correct.
 
     `verify` checks the chain of hashes, the order of the events, and the triggers and views of the
     database. `verify` also runs SQLite's own check, and computes every counter again from the
     events. If the ledger is on a server, `verify` checks that the server still has the newest event
     that this machine saw. For each trial, `verify` checks that the key of the random draw is the
-    hash of the event before the trial. `verify` also computes the trial's result again from the key
-    and the sessions, and compares it with the recorded result. If `verify` finds faults, it prints
-    a line for each fault and exits with 1. With --anchor, `verify` also proves that no event up to
-    the given head is missing.
+    hash of the event before the trial. `verify` also computes the result of each trial again from
+    the key and the sessions, and compares both results. If `verify` finds faults, `verify` prints a
+    line for each fault and exits with 1. With --anchor HEAD, `verify` also proves that no event up
+    to HEAD is missing.
     """
     project = place.project()
     published = [head for anchor in anchors for head in _published_in(anchor, project)]
@@ -257,10 +257,11 @@ class HeadJson(Head):
 @ledger.command()
 @question
 def head(asked: Question) -> None:
-    """Print the head of the ledger, ready to publish.
+    """Print the ledger's head, for a later check.
 
-    The head is one line, POSITION:CHAIN. CHAIN is a hash of every event up to this position. If you
-    keep the head, `reflector verify --anchor HEAD` can later prove that no such event is missing.
+    The head is one line, POSITION:CHAIN. CHAIN is a hash of every event up to POSITION. If you save
+    the head, `reflector verify --anchor HEAD` can later prove that no event up to POSITION is
+    missing.
     """
     found = asked.ledger.head() if asked.upto is None else heads.head_at(asked.ledger, asked.upto)
     if found.position == 0:  # an empty ledger may be deleted later
@@ -307,10 +308,10 @@ class PolicyJson:
 def policy(place: Place, name: Counting | None, why: str | None, as_json: bool) -> None:
     """Show or change the counting policy.
 
-    The policy decides how often equal verdicts on the same rule count. With as_applied, each
-    verdict counts. With once_per_reflection, equal verdicts of one reflection count once. With
-    once_per_session, equal verdicts of one session count once. To see the counts under a policy,
-    run `reflector list --counting POLICY`.
+    The counting policy decides how often equal verdicts on the same rule count. With the policy
+    as_applied, each verdict counts. With the policy once_per_reflection, equal verdicts of one
+    reflection on a rule count once. With the policy once_per_session, equal verdicts of one session
+    on a rule count once. To see the counts under a policy, run `reflector list --counting POLICY`.
     """
     if name is not None:
         with place.changing(begins=True) as opened:
@@ -347,8 +348,8 @@ def assert_(place: Place, name: str, counters: str) -> None:
     """Record a rule's counters, to verify them later.
 
     HELPFUL/HARMFUL are the two counters that you expect the rule to have, such as 7/2. If the
-    rule's counters differ from these, the command fails and records nothing. `verify` later
-    compares the recorded counters with the events.
+    rule's counters differ from HELPFUL/HARMFUL, `ledger assert` fails and records nothing. When you
+    run `verify` later, `verify` compares the recorded counters with the events.
     """
     helpful, slash, harmful = counters.partition("/")
     if not slash or not all(
@@ -370,9 +371,9 @@ def assert_(place: Place, name: str, counters: str) -> None:
 def backup(place: Place, file: Path) -> None:
     """Copy the ledger into a new file.
 
-    Sessions can continue during the copy. Only your user account can read the new file. `backup`
-    never overwrites an existing file. `backup` prints the head of the copy. After you restore the
-    copy, `reflector verify --anchor HEAD` proves that no event is missing.
+    Sessions can continue during a backup. Only your user account can read the backup file. `backup`
+    never overwrites an existing file. `backup` prints the head of the backup. After you restore a
+    backup, `reflector verify --anchor HEAD` proves that no event is missing.
     """
     needs_ledger(place.project())
     with place.reading() as opened:
@@ -381,16 +382,16 @@ def backup(place: Place, file: Path) -> None:
 
 @ledger.command()
 @click.argument("file", type=READ_FILE)
-@flag("--force", help="Restore even if FILE lacks events of the ledger.")
+@flag("--force", help="Restore a FILE that misses events of the ledger.")
 @click.pass_obj
 def restore(place: Place, file: Path, force: bool) -> None:
     """Replace the ledger with a backup.
 
-    `restore` verifies FILE first, and never changes FILE. `restore` keeps the old ledger next to
-    the new one. `restore` also writes a new playbook.json, and keeps the old playbook.json under
-    another name.
+    `restore` verifies FILE first, and never changes FILE. `restore` keeps the old ledger in the
+    same folder as the restored ledger. `restore` also writes a new playbook.json, and keeps the old
+    playbook.json under another name.
 
-    --force also brings back text that you erased after the backup.
+    `restore --force` also restores text that you erased after the backup.
     """
     project = place.project()
     restored = restore_project(project, file, place.note, force=force)
@@ -414,17 +415,17 @@ def restore(place: Place, file: Path, force: bool) -> None:
     note(f"{again}.")
 
 
-@ledger.command(short_help="Accept or restore a ledger.")
+@ledger.command(short_help="Accept a found ledger, or restore a lost ledger.")
 @yes_option
 @click.pass_obj
 def take(place: Place, yes: bool) -> None:
-    """Accept a ledger, or restore it from its copy.
+    """Accept a found ledger, or restore a lost ledger.
 
-    Use this command if a ledger came with the project, or if your ledger is lost.
+    Use `ledger take` if a ledger came with the project, or if your ledger is lost.
 
-    `take` shows the origin of the ledger, and waits for your confirmation. Then `take` computes all
-    hashes and tables of the ledger again. You do not need this command for a ledger that you
-    created, or that you moved or copied with its project.
+    `take` shows the origin of the ledger, and waits for your confirmation. After you confirm,
+    `take` computes all hashes and tables of the ledger again. You do not need `take` for a ledger
+    that you created, or that you moved or copied with its project.
     """
     project = place.project()
     ledger_offer = offer(project)
@@ -450,12 +451,12 @@ def _go_on(place: Place) -> None:
 @ledger.command(short_help="Remove the copy of a project's ledger.")
 @click.argument("root", type=PATH)
 def forget(root: Path) -> None:
-    """Forget a project's ledger.
+    """Remove the copy of a project's ledger.
 
-    The command removes the copy of the ledger from your home folder.
+    `forget` removes the copy of the ledger of the project ROOT from your home folder.
 
-    A ledger in ROOT stays, but reflector no longer treats it as yours. To accept this ledger again,
-    use `reflector ledger take`.
+    `forget` does not remove a ledger in the folder ROOT, but reflector no longer treats that ledger
+    as yours. To accept a forgotten ledger again, run `reflector ledger take`.
     """
     if entries.entry_of(root.absolute()) is None:
         known = ", ".join(one.root for one in entries.entries()) or "none"
@@ -472,8 +473,9 @@ def copy(place: Place, url: str) -> None:
     """Copy the ledger to another database.
 
     URL is sqlite:////path/to/ledger.db or postgresql://server/database. The database at URL must
-    not contain events. The command checks the hash of every event, and prints the head, at which
-    both ledgers now end. The project uses its old ledger until you set `ledger_url` to URL.
+    not contain events. `ledger copy` checks the hash of every event, and prints the head that the
+    old and the new ledger have in common. The project uses its old ledger until you set
+    `ledger_url` to URL.
     """
     needs_ledger(place.project())
     with place.reading() as opened:
@@ -490,8 +492,8 @@ def copy(place: Place, url: str) -> None:
 def revisions(place: Place) -> None:
     """List schema revisions, and mark the current one.
 
-    This command does not change the ledger. After an update of reflector, any other command
-    upgrades the ledger to the newest revision.
+    `ledger revisions` does not change the ledger. After an update of reflector, every other command
+    upgrades the ledger to the newest schema revision.
     """
     project = place.project()
     needs_ledger(project)
@@ -508,8 +510,9 @@ def revisions(place: Place) -> None:
 def upgrade(place: Place, dry_run: bool) -> None:
     """Bring the ledger's schema to the newest revision.
 
-    With --dry-run, the command only prints the SQL statements. Run the statements with the
-    database's own client, as the owner of the tables, while no one uses the ledger.
+    With --dry-run, `ledger upgrade` only prints the SQL statements of the upgrade. Run these SQL
+    statements with the database's own client, as the owner of the tables, while no one uses the
+    ledger.
     """
     project = place.project()
     needs_ledger(project)
@@ -533,10 +536,10 @@ def grants(place: Place, rights: str, role: str | None) -> None:
     RIGHTS is reader, writer or owner. ROLE is the role's name (default: reflector_reader,
     reflector_writer or reflector_owner).
 
-    The command changes nothing. Read the statements, then run them with psql, as the owner of the
-    tables. A reader only reads. A writer appends events, but cannot delete or change an event,
-    remove a trigger, or change a rule without an event. Only the owner can upgrade or rebuild the
-    ledger, or erase text.
+    `ledger grants` only prints SQL statements, and changes nothing. Read the SQL statements, then
+    run the statements with psql, as the owner of the tables. A reader can only read the ledger. A
+    writer can append events, but cannot delete or change an event, remove a trigger, or change a
+    rule without an event. Only an owner can upgrade or rebuild the ledger, or erase text.
     """
     project = place.project()
     if not project.config.ledger_url:

@@ -38,8 +38,8 @@ class ToldJson(Lesson):
 def lessons(asked: Question) -> None:
     """List lessons and how well they worked.
 
-    The commands below search lessons, propose a lesson as a rule, and record the result of a
-    lesson.
+    The subcommands of `lessons` search lessons, propose a lesson as a rule, and record whether a
+    lesson worked.
     """
     book = lesson_book(asked.playbook)
     if asked.answers(list(book)):
@@ -131,7 +131,7 @@ def promote(place: Place, id: str, section: str | None, why: str | None) -> None
 @lessons.command()
 @click.argument("lesson_id", type=NAME, metavar="LESSON")
 @click.argument("said", metavar="good|bad|KIND", type=click.Choice((*SAID, *POLARITY)))
-@click.option("--why", required=True, help="Reason, which the ledger keeps.")
+@click.option("--why", required=True, help="Your reason, which reflector stores.")
 @click.pass_obj
 def outcome(place: Place, lesson_id: str, said: str, why: str) -> None:
     """Record the result of applying a lesson."""
@@ -176,7 +176,7 @@ class RecalledJson:
 def recall(asked: Question, query: str, most: int) -> None:
     """Search rules, lessons and summaries.
 
-    If no text matches well enough, `recall` lists nothing. The search does not use the network.
+    If no text matches well enough, `recall` lists nothing. `recall` does not use the network.
     """
     matches = recalling.recall(query, most, of=asked.playbook)
     scores = ("score", "words", "cosine")

@@ -62,9 +62,9 @@ not fit."""
 def mcp(place: Place) -> None:
     """Serve the playbook to an agent over MCP.
 
-    The tools are search_playbook, why, propose_change and lesson_outcome. A proposal waits for your
-    decision in `reflector review`, unless the setting `proposals` is "accept". This command needs
-    the extra `mcp` of the Python package.
+    `mcp` offers the agent the tools search_playbook, why, propose_change and lesson_outcome. If the
+    setting `proposals` is "ask" (default), an agent's proposal waits for your decision in
+    `reflector review`. To use `mcp`, install the Python package with the extra `mcp`.
     """
     try:
         from mcp.server import MCPServer

@@ -46,16 +46,16 @@ flag = partial(click.option, is_flag=True)
 #: The option of every command that can print one JSON document.
 json_option = flag("--json", "as_json", help="Print JSON.")
 #: The option of a command that can show a change without making it.
-dry_run_option = flag("--dry-run", help=("Show the change without making it."))
+dry_run_option = flag("--dry-run", help=("Only show what this command would change."))
 #: The command gets it as `moment`. It is None for now.
 as_of_option = click.option(
     "--as-of",
     "moment",
     metavar="MOMENT",
-    help="Use the state at a date, position or session.",
+    help="Date, position or session of an earlier state.",
 )
 #: The reason for a decision. It is None without a reason.
-why_option = click.option("--why", metavar="REASON", help="Reason, which is stored in the ledger.")
+why_option = click.option("--why", metavar="REASON", help="Your reason, which reflector stores.")
 #: Agreement in advance. See `agreed`.
 yes_option = flag("--yes", help="Do not ask for confirmation.")
 

@@ -222,15 +222,15 @@ ORDERS: dict[str, Callable[[ListedJson], Any]] = {
 
 @click.command("list")
 @click.argument("words", nargs=-1)
-@click.option("--section", type=SECTION, help="List only rules of this section.")
-@click.option("--since", type=DAY, help="Omit rules that a session cited since this day.")
+@click.option("--section", type=SECTION, help="Section of the rules to list.")
+@click.option("--since", type=DAY, help="First day without a citation of the rule.")
 @click.option(
     "--by",
     type=click.Choice([*ORDERS, "model"]),
     help="Sort order (default: best).",
 )
 @click.option("-n", "most", type=click.IntRange(1), help="List at most N rules.")
-@flag("--removed", help="Include removed rules.")
+@flag("--removed", help="Also list removed rules.")
 @click.option(
     "--counting",
     type=click.Choice(COUNTINGS),
@@ -252,21 +252,16 @@ def list_(
     If a rule is in a file, `list` shows the file and the line.
 
     With WORDS, `list` shows only rules that contain at least one of the words, best match first.
-    With --since, `list` shows only rules that no session cited since that day, so that you can
-    remove them. With --by model, `list` shows the votes on each rule for each model that your
-    agent used.
+    With --since DAY, `list` shows only rules that no session has cited since DAY. With --by model,
+    `list` shows the votes on each rule separately for each model that your agent used.
 
     \b
-    CITED     Sessions that cited the rule.
-    HELPED    Votes for the rule: it helped. Each session has one vote on a rule.
-    HARMED    Votes against the rule: it did harm.
-    FOLLOWED  "3 of 5": a judge could decide about 5 sessions, and 3 of these
-              sessions followed the rule.
-    COUNTERS  The counts in playbook.json. The column appears only if these
-              counts differ from the votes.
-    SHOWN     "yes" if new sessions get the rule. The column appears only if
-              new sessions do not get all rules.
-    DEMOTED   Number of sessions that got the rule since the rule last helped.
+    CITED     Sessions that cited the rule. HELPED    Votes for the rule: it helped. Each session
+    has one vote on a rule. HARMED    Votes against the rule: it did harm. FOLLOWED "3 of 5": a
+    judge could decide about 5 sessions, and 3 of the 5 followed the rule. COUNTERS  The counts in
+    playbook.json. The column appears only if these counts differ from the votes. SHOWN     "yes" if
+    new sessions get the rule. The column appears only if new sessions do not get all rules. DEMOTED
+    Number of sessions that got the rule since the rule last helped.
 
     For at most three rules, `list` also prints the newest verdict of a judge, with its quote.
     """

@@ -75,9 +75,10 @@ if TYPE_CHECKING:
 def show(asked: Question, what: str) -> None:
     """Show a rule, session, lesson or event.
 
-    NAME is the name of a rule, or the id of a session, a lesson or an event. The beginning of an
-    id is enough. You can also give the position of an event, which `reflector log` shows. For a
-    change of a file that agents load, `show` prints the changed lines.
+    NAME is the name of a rule, or the id of a session, a lesson or an event. Instead of a full id,
+    you can type its beginning. NAME can also be the position of an event, which `reflector log`
+    shows. For an event that changed a file of rules, such as CLAUDE.md, `show` prints the changed
+    lines.
     """
     ledger = asked.ledger
     if is_name(what):
@@ -240,19 +241,19 @@ def _cost(of: SessionStory | Reflection) -> str:
 @json_option
 @click.pass_obj
 def blame(place: Place, name: str | FileLine, moment: str | None, as_json: bool) -> None:
-    """Explain counts of a rule, or changes of a file.
+    """Explain a rule's counts or a line's origin.
 
-    For a rule, `blame` first lists the sessions that `check` counted. Below them, each row shows a
-    session, the verdict on the rule, the new total and the reason.
+    For a rule, `blame` first lists the sessions that `check` counted. `blame` then prints a row for
+    each verdict on the rule, with the session, the new total and the reason.
 
-    For a line of a file that agents load, such as CLAUDE.md:12, `blame` shows the author and the
-    time. `blame` also shows your words before the change, and the text that the line replaced.
-    Below, `blame` lists the sessions that `check` counted, each with a quote. The sessions to look
-    at come first.
+    For a line of a file, such as CLAUDE.md:12, `blame` shows who wrote the line, and when. `blame`
+    also shows the text that the line replaced, and your last words before the line changed. For a
+    line of a file, `blame` also lists the sessions that `check` counted, each with a quote. `blame`
+    lists the sessions that broke the rule first.
 
-    If a verdict no longer counts, the row of this verdict shows the reason: a retraction, a
-    recount, or another verdict that counts instead. For a merged rule, `blame` also lists the
-    verdicts on the rules that were merged.
+    If a verdict no longer counts, its row shows the reason, for example another verdict that counts
+    instead. For a rule that you made with `merge`, `blame` also lists the verdicts on the merged
+    rules.
     """
     if isinstance(name, FileLine):
         _blame_line(place, name, moment, as_json=as_json)
@@ -393,9 +394,9 @@ def _why(step: Step) -> str:
     multiple=True,
     type=click.Choice(list(EVENT_TYPES)),
     metavar="TYPE",
-    help="List only events of this type (repeatable).",
+    help="Type of the events to list (repeatable).",
 )
-@click.option("--since", metavar="MOMENT", help="List only events since this moment.")
+@click.option("--since", metavar="MOMENT", help="First moment to list, such as yesterday.")
 @flag("--memory", "memory", help="List only changes of files that agents load.")
 @as_of_option
 @json_option
@@ -412,12 +413,13 @@ def log(
 ) -> None:
     """List events.
 
-    Name a rule, a session or a day to list only its events, or A..B for the events between two
-    moments.
+    To list only the events of a rule, a session or a day, give its name, its id or the day. To list
+    the events between two moments, give A..B.
 
     A, B and MOMENT are each a time (2026-11-21, yesterday, 2 weeks ago), a position or a session's
-    id. With --memory, `log` lists changes of files that agents load. Name a FILE or a session to
-    list only its changes. To undo a change, run `reflector undo POSITION`.
+    id. With --memory, `log` lists changes of files that agents load, such as CLAUDE.md. With
+    --memory and FILE or SESSION, `log` lists only the changes of this file or session. To undo the
+    change at a position of the log, run `reflector undo POSITION`.
     """
     if memory:
         from reflector.cli.memory import print_log

@@ -44,12 +44,12 @@ def reflect(
 ) -> None:
     """Judge recorded sessions.
 
-    Without SESSION, `reflect` judges all sessions that are not judged yet. These include sessions
-    on which a judge failed earlier, and sessions that waited because a budget was spent. SESSION is
-    the id of a session, or the beginning of the id. If you name a session, `reflect` judges this
-    session even if a budget is spent or a judge failed earlier. `reflect` does not judge a judged
-    session again. --judge chooses the judge of this run. If this judge needs your permission, the
-    command asks you. --dry-run prints the prompt that a model would get, and sends nothing.
+    Without SESSION, `reflect` judges all sessions that are not judged yet. For example, `reflect`
+    judges sessions on which a judge failed, or which waited because a budget was spent. SESSION is
+    the id of a session, or the beginning of the id. With SESSION, `reflect` judges the session even
+    if a budget is spent or a judge failed earlier. `reflect` does not judge a judged session again.
+    --judge chooses the judge of this run. If the judge needs your permission, `reflect` asks you.
+    --dry-run prints the prompt that a model would get, and sends nothing.
     """
     project = place.project(**judge_settings(judge), **({"curate": True} if learn else {}))
     backend = backend_of(project.config, project.root)

@@ -31,7 +31,7 @@ _READ_FIRST = "The page contains the texts of your rules. Read the page before y
 @click.option("--since", metavar="MOMENT", help="Show changes since MOMENT (default: 7 days ago).")
 @as_of_option
 @click.option("--out", type=FILE, help="File (default: .claude/reflector/report.html).")
-@flag("--open", "opens", help="Show the page in the browser.")
+@flag("--open", "opens", help="Open the report in your browser.")
 @flag(
     "--share",
     help="Omit quotes, reasons, paths, names and ids.",
@@ -42,11 +42,11 @@ def report(
 ) -> None:
     """Write an HTML page about the playbook.
 
-    The page begins with the rules that your agent breaks, as `check` counts them. The page also
-    shows the reason for each count, recent changes, sessions by week, judges and cost. The page
-    lists decisions that wait for you, and rules that no session cites. The page is a single file
-    that loads nothing from the network. By default, `report` writes the page into the project's
-    folder .claude/reflector, which git ignores.
+    The report begins with the rules that your agent breaks, from the counts of `check`. The report
+    also shows the reason for each count, recent changes, sessions per week, judges and cost. The
+    report lists decisions that wait for you, and rules that no session cites. The report is a
+    single HTML file that loads nothing from the network. By default, `report` writes the file into
+    the project's folder .claude/reflector, which git ignores.
     """
     with waiting("reading the ledger for the report"):
         page = _page(place, since, moment, share=share)

@@ -83,7 +83,7 @@ _NO_REASON = "no reason given"
 _KEPT = "kept"
 
 session_option = click.option(
-    "--session", metavar="SESSION", help="Show only this session (id or its beginning)."
+    "--session", metavar="SESSION", help="Session to show (id or its beginning)."
 )
 ids_argument = click.argument("ids", nargs=-1, required=True, metavar="ID…")
 
@@ -126,11 +126,12 @@ class WaitingJson:
 def review(ctx: click.Context, session: str | None, as_json: bool) -> None:
     """Give verdicts and decide on proposals.
 
-    In a terminal, you see each citation without a verdict and each proposal, with the evidence. You
-    decide on a citation or a proposal with one key. Your verdict replaces the other verdicts on
-    this rule in this session. reflector records each decision immediately. To undo the last
-    decision, press u. Without a terminal, `review` only lists these citations and proposals. ID is
-    the id of a proposal, or the beginning of this id.
+    In a terminal, `review` shows you each citation without a verdict and each proposal, with the
+    evidence. In `review`, you decide on a citation or a proposal with one key. Your verdict on a
+    rule in a session replaces all other verdicts on this rule in this session. `review` records
+    each decision immediately. To undo your last decision in `review`, press u. Without a terminal,
+    `review` only lists the citations without a verdict, and the proposals. ID is the id of a
+    proposal, or the beginning of the id.
     """
     if ctx.invoked_subcommand is not None:
         return
@@ -515,13 +516,13 @@ _Case = _CitationCase | _ProposalCase | _MemoryCase
 )
 @click.argument("name", type=NAME, metavar="")
 @click.argument("verdict", type=click.Choice(["helpful", "harmful", "neutral"]))
-@click.option("--session", required=True, metavar="SESSION", help="Session that cites the rule.")
+@click.option("--session", required=True, metavar="SESSION", help="Session in which the agent cited the rule.")
 @why_option
 @click.pass_obj
 def verdict_(place: Place, name: str, verdict: Verdict, session: str, why: str | None) -> None:
     """Record your verdict on the rule NAME in a session.
 
-    Your verdict replaces all other verdicts on this rule in this session.
+    Your verdict on a rule in a session replaces all other verdicts on this rule in this session.
     """
     with place.reading() as ledger:
         row = find_bullet(ledger, name)
@@ -563,7 +564,7 @@ def edit(place: Place, id: str, text: str) -> None:
 def reject(place: Place, ids: tuple[str, ...], why: str | None) -> None:
     """Decline proposals.
 
-    An agent that makes the same proposal again gets your reason.
+    If an agent later repeats a declined proposal, reflector shows the agent your reason.
     """
     _decline(place, ids, why, keep=False)
 
@@ -573,10 +574,11 @@ def reject(place: Place, ids: tuple[str, ...], why: str | None) -> None:
 @why_option
 @click.pass_obj
 def keep(place: Place, ids: tuple[str, ...], why: str | None) -> None:
-    """Decline proposed merges permanently.
+    """Decline merges, and never propose them again.
 
-    reflector does not propose to merge these rules again. To keep a change to a memory file, give
-    the number of this change, such as u41.
+    After you decline a merge with `review keep`, reflector does not propose the same merge again.
+    To accept a change of a file such as CLAUDE.md, give `review keep` the number of the change,
+    such as u41.
     """
     changes = [id for id in ids if is_memory(place, id)]
     for change in changes:
@@ -615,10 +617,10 @@ def _decide_each(
 @why_option
 @click.pass_obj
 def give_up(place: Place, sessions: tuple[str, ...], why: str | None) -> None:
-    """Stop waiting for a judge's verdicts on sessions.
+    """Stop waiting for a judge's verdicts on a session.
 
-    You can then decide on the citations of these sessions yourself, with `review`. To judge one of
-    these sessions later, run `reflector reflect SESSION`.
+    After `review give-up SESSION`, you can decide on the citations of the session yourself, with
+    `review`. To let a judge read the session later, run `reflector reflect SESSION`.
     """
     place.needs_playbook()
     backend = place.project().config.backend
@@ -644,15 +646,13 @@ class FoundJson:
 def find(place: Place, dry_run: bool, as_json: bool) -> None:
     """Propose merges and removals of rules.
 
-    Two rules are duplicates if they have the same words. Words such as "always", some synonyms and
-    the order of a list make no difference. Two rules with different numbers, names, paths, commands
-    or negations are not duplicates. If two rules contradict each other, or are in different
-    sections, the command shows them but does not propose a merge.
+    Two rules are duplicates if they have the same words. When `review find` compares rules, words
+    such as "always", some synonyms and the order of a list make no difference. Two rules with
+    different numbers, names, paths, commands or negations are not duplicates. If two rules
+    contradict each other, or are in different sections, `review find` shows the two rules without a
+    proposal.
 
-    The command also proposes to remove a rule that harmed more often than chance explains. The
-    command also proposes to remove a rule that N sessions got (setting `prune_after`) but no
-    session cited. With the setting `prune` = "apply", the command removes such rules immediately.
-    The command never removes pinned rules.
+    `review find` proposes to remove a rule that harmed more often than chance explains. `review find` also proposes to remove a rule that N sessions got and no session cited; the setting `prune_after` is N. With the setting `prune` = "apply", `review find` removes rules instead of proposing their removal. `review find` never removes pinned rules.
     """
     config = place.project().config
     with place.reading() as ledger:

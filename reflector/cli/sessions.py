@@ -66,9 +66,9 @@ def ingest(
 ) -> None:
     """Record sessions from transcripts.
 
-    It is safe to repeat this command. If the command cannot record a file, it shows the reason and
-    records the other files. The exit code is 1 if the command could not record a file, or if a
-    judge failed.
+    You can repeat `ingest`, because reflector counts no session twice. If `ingest` cannot record a
+    file, `ingest` shows the reason and records the other files. If a file could not be recorded, or
+    a judge failed, the exit code of `ingest` is 1.
     """
     from reflector.sessions.history import Recorded
 
@@ -180,12 +180,12 @@ class _Agent(click.ParamType[Reader]):
 @click.option(
     "--since",
     type=DAY,
-    help="Record only sessions since this day.",
+    help="First day to record, such as 2026-11-01.",
 )
 @click.option(
-    "--agent", type=_Agent(), metavar="NAME", help="Record only the sessions of this agent."
+    "--agent", type=_Agent(), metavar="NAME", help="Agent whose sessions to record (default: all)."
 )
-@flag("--dry-run", help="Show the sessions without recording anything.")
+@flag("--dry-run", help="List the sessions to record, but record nothing.")
 @yes_option
 @json_option
 @click.pass_obj
@@ -199,13 +199,14 @@ def history(
 ) -> None:
     """Record earlier sessions of this project.
 
-    `history` records the oldest session first and counts no session twice, so you can stop the
-    command and run it again. If a session ran before you had a playbook, it cites no rule and
-    changes no count. However, your requests in such a session become proposals. reflector
-    immediately proposes a request for all sessions, such as "always run the linter". reflector
-    proposes a correction, such as "no, use rg, not grep", after you made the correction in two
-    sessions. If a rule already contains the correction, reflector does not propose it. Claude Code
-    deletes a session after a month, and `history` cannot record deleted sessions.
+    `history` records the oldest session first. You can stop `history` and run `history` again,
+    because reflector counts no session twice. A session that ran before you had a playbook cites no
+    rule and changes no count. reflector makes proposals from your requests in earlier sessions,
+    even without a playbook. If you make a lasting request, such as "always run the linter",
+    reflector proposes the request as a rule immediately. If you make a correction in two sessions,
+    such as "no, use rg, not grep", reflector proposes the correction as a rule. If a rule already
+    contains your correction, reflector does not make a proposal. Claude Code deletes its sessions
+    after a month, and `history` cannot record deleted sessions.
     """
     from reflector.sessions.history import plan_history
 
@@ -374,10 +375,10 @@ def _record(place: Place, plan: HistoryPlan) -> Recorded:
 def drain(place: Place, retry_failed: bool, background: bool, as_json: bool) -> None:
     """Record sessions and finish judgements.
 
-    Hooks and cron call this command. To do the same by hand, run `reflector reflect`. If a judge
-    fails on a session, `drain` tries again a limited number of times. A failed connection does not
-    count as an attempt. The exit code is 1 if `drain` could not record a hook's report, or if a
-    judge failed.
+    Hooks and cron call `drain`. If you want to record and judge sessions yourself, run `reflector
+    reflect`. If a judge fails on a session, `drain` asks again, up to the limit in the setting
+    `max_attempts`. Attempts without a connection do not count. If `drain` could not record a hook's
+    report, or a judge failed, the exit code is 1.
     """
     run_drain(
         place,

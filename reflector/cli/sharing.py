@@ -19,15 +19,15 @@ _SHARED_FILES = (".claude/.gitattributes", ".claude/playbook.json")
 
 
 @click.command()
-@flag("--off", help="Stop sharing.")
+@flag("--off", help="Stop sharing the playbook through git.")
 @dry_run_option
 @click.pass_obj
 def team(place: Place, off: bool, dry_run: bool) -> None:
     """Share the playbook with your team through git.
 
-    playbook.json then contains the rules without counts. The counts stay in the ledger of each
-    clone. If two clones change playbook.json, git merges the two versions one rule at a time. Run
-    the command once in each clone.
+    After `team`, playbook.json contains the rules without counts. The counts stay in the ledger of
+    each clone. If two clones change playbook.json, git merges the two versions one rule at a time.
+    Run `reflector team` once in each clone.
     """
     root = place.folder()
     changes = git_merge.share(root, out=off, dry_run=dry_run)
@@ -60,10 +60,10 @@ def mirror(place: Place, files: tuple[str, ...], off: bool) -> None:
     """Keep the playbook in a file such as AGENTS.md.
 
     FILE is CLAUDE.md, CLAUDE.local.md, AGENTS.md, GEMINI.md, .github/copilot-instructions.md or
-    .cursor/rules/playbook.mdc. reflector writes the playbook between two marks, and does not change
-    the rest of the file. After each change of the playbook, reflector updates the text between the
-    marks. Your edits between the marks change the playbook. Without FILE, the command lists the
-    files that contain the playbook.
+    .cursor/rules/playbook.mdc. In FILE, reflector writes the playbook between two marker lines, and
+    does not change the rest of FILE. After each change of the playbook, reflector updates the text
+    between the marker lines. If you edit the text between the marker lines, the playbook changes,
+    too. Without FILE, `mirror` lists the files that contain a copy of the playbook.
     """
     names = [agent_file_name(name) for name in files]
     if not names and off:

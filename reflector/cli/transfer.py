@@ -100,7 +100,7 @@ class AdoptedJson:
 @click.command()
 @click.argument("files", type=READ_FILE, nargs=-1, required=True, metavar="FILE…")
 @flag("--move", help="Move the rules from FILE into the playbook.")
-@flag("--rename", help="Rename rules whose names are taken.")
+@flag("--rename", help="Rename a rule if its name is already in use.")
 @yes_option
 @dry_run_option
 @json_option
@@ -116,16 +116,16 @@ def adopt(
 ) -> None:
     """Give names to the rules of your files.
 
-    It is safe to repeat this command.
+    You can repeat `adopt`: a rule that has a name keeps its name.
 
-    If your agent loads FILE itself, such as CLAUDE.md or AGENTS.md, the rules stay there and FILE
-    does not change. `list` shows each rule with its line, and `check` counts sessions for each
-    rule. With --move, the rules move into the playbook. The command shows the lines that it would
+    If your agent loads FILE, such as CLAUDE.md or AGENTS.md, the rules stay in FILE and FILE does
+    not change. After `adopt FILE`, `list` shows each rule of FILE with its line number. With
+    --move, the rules move from FILE into the playbook. Before the move, `adopt` shows the lines to
     remove from FILE, and waits for your confirmation.
 
-    If no agent loads FILE, `adopt` copies its rules into the playbook. FILE can be any Markdown
-    file, a playbook.json or the playbook of another system. If FILE is a playbook, `adopt` keeps
-    the counts. `adopt` lists each part of FILE that it does not copy.
+    If no agent loads FILE, `adopt` copies the rules of FILE into the playbook. FILE can be any
+    Markdown file, a playbook.json or the playbook of another system. If FILE is a playbook, `adopt`
+    also copies its counts. `adopt` lists each part of FILE that was not copied.
     """
     for file in files:
         _refuse_others(place, file)
@@ -336,18 +336,19 @@ def _print_adopted(adoption: Adoption, result: AdoptedJson) -> None:
 
 @click.command("import")
 @click.argument("file", type=READ_FILE)
-@flag("--rename", help="Rename rules whose names are taken.")
+@flag("--rename", help="Rename a rule if its name is already in use.")
 @json_option
 @click.pass_obj
 def import_(place: Place, file: Path, rename: bool, as_json: bool) -> None:
     """Add another machine's ledger to yours.
 
-    It is safe to repeat this command.
+    You can repeat `import`, because reflector adds each event only once.
 
     To write FILE, run `reflector export --format ndjson` on the other machine. If your ledger is
-    empty, it becomes a copy of the other ledger, with the same chain. Otherwise, your ledger keeps
-    its events, and gets each event of FILE once. After an import in both directions, both machines
-    have the same rules and counts. If a line of FILE is invalid, `import` does not add any event.
+    empty, your ledger becomes a copy of the other machine's ledger, with the same chain of hashes.
+    If your ledger has events, your events stay, and your ledger gets each event of FILE once. After
+    an import in both directions, both machines have the same rules and counts. If a line of FILE is
+    invalid, `import` adds no events.
     """
     if not machines.is_export(file):
         raise click.UsageError(_not_a_ledger(place, file))
@@ -487,9 +488,10 @@ def _print_file(content: bytes) -> None:
 def export(place: Place, form: str, moment: str | None) -> None:
     """Print the playbook or the events.
 
-    json is playbook.json, byte for byte. md has one line for each rule. `adopt` reads json and md.
-    ndjson is the whole ledger, for `import` on another machine. ndjson has a header, then one
-    CloudEvent on each line. With --as-of, the output is the state at that moment.
+    The format json is playbook.json, byte for byte. The format md has one line for each rule.
+    `adopt` reads both formats, json and md. The format ndjson contains the whole ledger, for
+    `import` on another machine. An ndjson file has a header, then one CloudEvent on each line. With
+    --as-of MOMENT, `export` prints the state at MOMENT.
     """
     with place.reading() as ledger:
         then = past(ledger, moment)
@@ -517,7 +519,7 @@ def export(place: Place, form: str, moment: str | None) -> None:
     metavar="TEXT",
     help="Erase texts that contain TEXT (`-`: read stdin).",
 )
-@click.option("--session", metavar="ID", help="Erase the text of this session.")
+@click.option("--session", metavar="ID", help="Session to erase (id or its beginning).")
 @why_option
 @yes_option
 @click.pass_obj
@@ -529,14 +531,15 @@ def redact(
     why: str | None,
     yes: bool,
 ) -> None:
-    """Erase text permanently and keep the counts.
+    """Erase text permanently, but keep the counts.
 
-    Name an event by its position in `reflector log` or by its id. With --where, `redact` erases
-    every text that contains TEXT, not only TEXT itself. `redact` searches events, copies of adopted
-    playbooks and waiting sessions. Upper and lower case matter. With --session, `redact` erases the
-    text of all events of a session. `redact` prints the path of the session's transcript, but does
-    not change the transcript. `verify` still accepts the ledger. Commits in git, older exports and
-    backups keep the text. The exit code is 1 if reflector could not rewrite one of its own files.
+    To erase one event, give its position in `reflector log`, or its id. With --where TEXT, `redact`
+    erases every whole text that contains TEXT. `redact` searches for TEXT in events, in copies of
+    adopted playbooks and in waiting sessions. Upper and lower case matter in TEXT. With --session,
+    `redact` erases the text of all events of a session. `redact` prints the path of the session's
+    transcript, but does not change the transcript. After `redact`, `verify` still accepts the
+    ledger. `redact` does not change commits in git, older exports or backups. If reflector could
+    not rewrite one of its own files, the exit code of `redact` is 1.
     """
     from reflector.sessions.redaction import carry_out as carry_out_redaction, plan_redaction
 

@@ -81,9 +81,8 @@ def trial() -> None:
 def plan_(place: Place, names: tuple[str, ...], as_json: bool) -> None:
     """Show how long a trial would take in this project.
 
-    The trial would withhold the playbook, or only the rules NAME, from half of your sessions.
-
-    This command does not start a trial.
+    A trial withholds the playbook, or only the rules NAME, from half of your sessions. `trial plan`
+    does not start a trial.
     """
     with place.reading() as ledger:
         planned = plan(ledger, bullets=_checked(place, ledger, names))
@@ -100,9 +99,9 @@ def plan_(place: Place, names: tuple[str, ...], as_json: bool) -> None:
     type=click.Choice([*OUTCOMES]),
     default="correction-free",
     show_default=True,
-    help="Sign that a session went well.",
+    help="Measure of a session's success.",
 )
-@flag("--placebo", help="Show neutral lines in a third of the sessions.")
+@flag("--placebo", help="Give neutral lines to a third of the sessions.")
 @yes_option
 @click.pass_obj
 def start_(place: Place, names: tuple[str, ...], outcome: str, placebo: bool, yes: bool) -> None:
@@ -112,8 +111,8 @@ def start_(place: Place, names: tuple[str, ...], outcome: str, placebo: bool, ye
     sessions.
 
     With --placebo, a third of your sessions get the rules, a third get neutral lines of the same
-    length, and a third get nothing. reflector never withholds pinned rules, or rules that the agent
-    reads in another file.
+    length, and a third get nothing. A trial never withholds pinned rules, or rules in files that
+    the agent loads.
     """
     project = place.project()
     with place.reading() as ledger:
@@ -181,7 +180,7 @@ def _refuse_useless(
 @json_option
 @click.pass_obj
 def status_(place: Place, as_json: bool) -> None:
-    """Show the trial's result so far."""
+    """Show the current result of the trial."""
     project = place.project()
     with place.reading() as ledger:
         found = standing(ledger, trial_place(project))
@@ -214,14 +213,14 @@ def stop_(place: Place) -> None:
 def run_(place: Place, folder: Path, command: str, advice: str | None, yes: bool) -> None:
     """Compare runs of tasks, with and without advice.
 
-    The command runs each task four times: twice with the advice and twice without.
+    `trial run` runs each task four times: twice with the advice and twice without the advice.
 
-    The advice is the playbook, the rule NAME, or the text of FILE. COMMAND runs your agent and gets
-    the prompt on stdin. A task is a folder with a prompt.md and a shell script named check, which
-    exits 0 if the task is done. Files of the task are in a folder named files. reflector does not
-    record the comparison, and the comparison does not change counts. Before the first run, and
-    again if a file has changed, reflector asks you to confirm COMMAND and each file that the
-    comparison runs.
+    The advice is the playbook, the rule NAME, or the text of FILE. COMMAND starts your agent, and
+    reads the task's prompt from stdin. A task is a folder with a file prompt.md and a shell script
+    named check. If the agent has done the task, the script check exits with 0. A task's folder can
+    also have a folder named files, with the files that the agent works on. `trial run` records
+    nothing and changes no counts. Before the first run, `trial run` asks you to confirm COMMAND and
+    each file of the tasks. If a file has changed, `trial run` asks you again.
     """
     tasks = tasks_in(folder)
     text = _advice(place, advice)

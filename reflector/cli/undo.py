@@ -51,25 +51,27 @@ def undo(
     dry_run: bool,
     as_json: bool,
 ) -> None:
-    """Undo your newest change, or the one you name.
+    """Undo your last change, or any change you name.
 
     Without a name, `undo` reverses the last change that you made to rules, a verdict, the counting
-    policy or the sessions that count. If you run `undo` again, `undo` reverses the previous change.
-    For an import, or a change by an agent or on another machine, `undo` needs the position in
-    `reflector log`. You can also undo an undo.
+    policy or the sessions that count. If you run `undo` twice, the second `undo` reverses the
+    change before your last change. To undo an import, or a change by an agent or on another
+    machine, give its position in `reflector log`. To reverse an undo, give the position of the
+    undo.
 
-    Name a rule to undo its last change or its removal. You can also name a position of `reflector
-    log`, several positions such as 41..43, or an event's id. Name a session, a reflection or a
-    verdict to exclude its verdicts from the counts. An undo keeps counts that sessions added after
-    the undone change. If a later change prevents the undo, the command names the later change and
-    undoes nothing. An undo that removes several rules waits for your confirmation. With --dry-run,
-    `undo` shows changes to rules, but not changes to verdicts.
+    To undo the last change or the removal of a rule, give the rule's name. You can also give a
+    position from `reflector log`, several positions such as 41..43, or an event's id. To exclude
+    verdicts from the counts, give the id of a verdict, a reflection or a session. An undo keeps
+    counts that sessions added after the undone change. If a later change prevents the undo, `undo`
+    names the later change and undoes nothing. If an undo removes several rules, `undo` waits for
+    your confirmation. With --dry-run, `undo` shows changes to rules, but not changes to verdicts.
 
-    A memory file is a file that agents load, such as CLAUDE.md. To undo the newest change of such a
-    file that is not undone yet, name the file. To undo another change, give the number of the
-    change in `reflector log --memory`. If the file has changed again since the named change, `undo`
-    writes nothing. With --yes, `undo` then reverses only the lines of the named change, which
-    --dry-run shows. --memory SESSION undoes all changes that a session made to memory files.
+    A memory file is a file that agents load, such as CLAUDE.md. To undo the newest change of a
+    memory file, give the file's path. To undo an older change of a memory file, give the number of
+    the change in `reflector log --memory`. If the memory file has changed again since the change to
+    undo, `undo` writes nothing. With --yes, `undo` reverses the lines of the older change, and
+    keeps later changes of other lines. --memory SESSION undoes all changes that a session made to
+    memory files.
     """
     if memory and what is None:
         raise click.UsageError(
