@@ -315,7 +315,7 @@ The options in this table work with most commands. A
 |---|---|---|
 | `--project FOLDER` | work on another project | `reflector --project ~/src/shop list` |
 | `--user` | work on [your own playbook](reference.md#playbooks) | `reflector --user list` |
-| `--json` | print a [stable JSON document](machines.md#json) for programs | `reflector list --json` |
+| `--json` | print [stable JSON](machines.md#json) for programs | `reflector list --json` |
 | `--as-of MOMENT` | answer for an earlier moment | `reflector list --as-of yesterday` |
 | `--dry-run` | only show what the command would change | `reflector install --dry-run` |
 

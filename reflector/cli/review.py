@@ -516,7 +516,9 @@ _Case = _CitationCase | _ProposalCase | _MemoryCase
 )
 @click.argument("name", type=NAME, metavar="")
 @click.argument("verdict", type=click.Choice(["helpful", "harmful", "neutral"]))
-@click.option("--session", required=True, metavar="SESSION", help="Session in which the agent cited the rule.")
+@click.option(
+    "--session", required=True, metavar="SESSION", help="Session in which the agent cited the rule."
+)
 @why_option
 @click.pass_obj
 def verdict_(place: Place, name: str, verdict: Verdict, session: str, why: str | None) -> None:
@@ -652,7 +654,10 @@ def find(place: Place, dry_run: bool, as_json: bool) -> None:
     contradict each other, or are in different sections, `review find` shows the two rules without a
     proposal.
 
-    `review find` proposes to remove a rule that harmed more often than chance explains. `review find` also proposes to remove a rule that N sessions got and no session cited; the setting `prune_after` is N. With the setting `prune` = "apply", `review find` removes rules instead of proposing their removal. `review find` never removes pinned rules.
+    `review find` proposes to remove a rule that harmed more often than chance explains. `review
+    find` also proposes to remove a rule that N sessions got and no session cited; the setting
+    `prune_after` is N. With the setting `prune` = "apply", `review find` removes rules instead of
+    proposing their removal. `review find` never removes pinned rules.
     """
     config = place.project().config
     with place.reading() as ledger:
