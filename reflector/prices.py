@@ -105,18 +105,19 @@ class Spent(NamedTuple):
     unpriced: int
 
 
+def tokens_in(meta: Mapping[str, Any]) -> int:
+    """Return the number of all tokens of an answer, from the meta of its event."""
+    counts = [meta.get(f"{kind}_tokens") for kind in _KINDS]
+    return sum(count for count in counts if type(count) is int and count > 0)
+
+
 def spent_on(meta: Mapping[str, Any]) -> Spent:
     """Return the tokens and the cost of an answer, from the meta of its event."""
-
-    def count(name: str) -> int:
-        value = meta.get(name)
-        return value if type(value) is int and value >= 0 else 0
-
     from decimal import Decimal
 
-    usage = Usage(*(count(f"{kind}_tokens") for kind in _KINDS))
+    tokens = tokens_in(meta)
     price = _stated_price(meta.get("cost_usd"))
-    return Spent(usage.total, price or Decimal(0), int(price is None and usage.total > 0))
+    return Spent(tokens, price or Decimal(0), int(price is None and tokens > 0))
 
 
 def _stated_price(value: object) -> Decimal | None:

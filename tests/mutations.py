@@ -580,7 +580,7 @@ MUTATIONS = [
     Mutation(CONSENT, "min(filter(None, (limit, yours)), default=0)", "limit", RUNNER),
     Mutation(CONSENT, "folders = [self.project, *(", "folders = [self.project] and [*(", RUNNER),
     Mutation(CONSENT, "if is_model and self._is_unread(recorded)", "if False", RUNNER),
-    Mutation(CONSENT, "self._reserved_dollars(), limit * _M", "0, limit * _M", RUNNER),
+    Mutation(CONSENT, "price, limit * _M", "0, limit * _M", RUNNER),
     Mutation(CONSENT, "(cost(kind.prices, model, usage) or 0) * _MILLION", "0", RUNNER),
     Mutation(OFFERED, 'is_new or key == "daily_requests"', "is_new", ALLOWED),
     Mutation(FIRST_READING, '"the playbook" if rule.file == PLAYBOOK else ', "", READ_FIRST),
@@ -895,8 +895,8 @@ MUTATIONS = [
     Mutation(ASKING, "if judge not in self.away:", "if error.stage:", AT_ONCE),
     Mutation(
         CONSENT,
-        "sum(self._reserved.values()), limit",
-        "tokens, limit",
+        "others = sum(self._reserved.values()) - tokens",
+        "others = 0",
         ("tests/reflection/test_gate.py",),
     ),
     Mutation(AGENT, "if state.limits > 1:", "if state.limits > 2:", JUDGED),
@@ -911,7 +911,7 @@ MUTATIONS = [
     # The fold.
     Mutation(STATE, "if tag[0] > entry.recounted_at]", "if tag[0] > entry.recounted_at + 1]", FOLD),
     Mutation(STATE, "tags[0][0] <= entry.recounted_at", "tags[0][0] < 0", FOLD),
-    Mutation(STATE, "active = not active", "active = False", FOLD),
+    Mutation(STATE, "% 2 == 0", "== 0", FOLD),
     Mutation(STATE, "return window_counts and self.active", "return self.active", FOLD),
     Mutation(STATE, "<= completion.position + MAX_TAGS", "<= completion.position + 1", FOLD),
     Mutation(STATE, "            if name not in self.entries:\n", "            if True:\n", FOLD),
@@ -994,7 +994,7 @@ MUTATIONS = [
     Mutation(USAGE, "deeds.keys() - earlier.keys()", "deeds.keys()", CACHED),
     Mutation(USAGE, "in helped and deeds[deed] <= used.helped:", "in helped:", CACHED),
     Mutation(ANSWERS, "len(sessions) - known_sessions", "len(sessions)", CACHED),
-    Mutation(ANSWERS, "        elif _asked(step) in answered:", "        else:", CACHED),
+    Mutation(ANSWERS, "if home.is_answered}", "}", CACHED),
     Mutation(
         "reflector/audit/difference.py",
         'earlier.counting == later.counting == "as_applied"',

@@ -163,15 +163,18 @@ class Playbook:
 
     def active(self, event_id: str) -> bool:
         """Return whether no active retraction covers the event."""
-        # Each event is retracted at most once, so the retractions of retractions form a line.
-        active = True
+        return len(self.retractions(event_id)) % 2 == 0
+
+    def retractions(self, event_id: str) -> list[str]:
+        """Return the retraction of an event, the retraction of that one, and so on. An event is
+        retracted at most once, so they form a line.
+        """
+        line: dict[str, None] = {}
         retraction = self.retracted_by.get(event_id)
-        visited: set[str] = set()
-        while retraction is not None and retraction not in visited:
-            visited.add(retraction)  # a forged ledger may contain a circle
-            active = not active
+        while retraction is not None and retraction not in line:  # a circle, if forged
+            line[retraction] = None
             retraction = self.retracted_by.get(retraction)
-        return active
+        return list(line)
 
     def counted(self, name: str) -> Sequence[CountedTag]:
         """Return the tags of the bullet itself that count, in order of position."""

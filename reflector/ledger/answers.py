@@ -55,10 +55,14 @@ _SESSIONS = (
 
 
 class _Home(NamedTuple):
-    """The group of a reflection's tags after the position of its completion."""
+    """The group of a reflection's tags after the position of its completion.
+
+    is_answered  whether an answer gave it its key
+    """
 
     position: int
     key: GroupKey
+    is_answered: bool = False
 
 
 @dataclass(slots=True)
@@ -150,7 +154,8 @@ def _count_page(sql: Statements, after: int, upto: int, answers: Answers) -> Non
     if after:
         completions = {step.event_id for step in steps if step.type in COMPLETION_TYPES}
         completions |= {_completion(reflection) for reflection, *_ in tags}
-        homes |= _homes(_earlier_steps(sql, completions - _answered(steps), upto))
+        answered = {completion for completion, home in homes.items() if home.is_answered}
+        homes |= _homes(_earlier_steps(sql, completions - answered, upto))
     for step in steps:
         if step.type in COMPLETION_TYPES:
             answers.groups[homes[step.event_id].key].reflections += 1
@@ -203,18 +208,6 @@ def _asked(step: Event) -> tuple[str | None, str | None]:
     return step.reflection_id, step.target_id
 
 
-def _answered(steps: Iterable[Event]) -> set[str]:
-    """Return those completions among ordered steps whose answer is among them too."""
-    completions: set[str] = set()
-    answered: set[tuple[str | None, str | None]] = set()
-    for step in steps:
-        if step.type in ANSWER_TYPES:
-            answered.add(_asked(step))
-        elif _asked(step) in answered:
-            completions.add(step.event_id)
-    return completions
-
-
 def _homes(steps: Iterable[Event]) -> dict[str, _Home]:
     """Return the home of each completion among answers and completions in order, by its id."""
     last_answers: dict[tuple[str | None, str | None], Event] = {}
@@ -223,8 +216,8 @@ def _homes(steps: Iterable[Event]) -> dict[str, _Home]:
         if step.type in ANSWER_TYPES:
             last_answers[_asked(step)] = step
         else:
-            answer = last_answers.get(_asked(step), step)
-            homes[step.event_id] = _Home(step.position, _key(answer))
+            answer = last_answers.get(_asked(step))
+            homes[step.event_id] = _Home(step.position, _key(answer or step), bool(answer))
     return homes
 
 

@@ -159,8 +159,7 @@ class Past:
         position.
         """
         if self._covered is None:
-            retracted_by = self._book.retracted_by
-            retractions = {target: _in_force(retracted_by, target) for target in self.retracted}
+            retractions = {target: self._book.retractions(target)[-1] for target in self.retracted}
             with self.ledger.asking() as sql:
                 self._covered = _covered_tags(sql, retractions, self.position)
         return self._covered
@@ -216,17 +215,6 @@ def _row(entry: Entry, helpful: int, harmful: int) -> BulletRow:
     """Return an entry as a row of the table, with its counters. Fields are matched by name."""
     row: dict[str, Any] = {field.name: getattr(entry, field.name, 0) for field in fields(BulletRow)}
     return BulletRow(**row | {"helpful": helpful, "harmful": harmful})
-
-
-def _in_force(retracted_by: Mapping[str, str], target: str) -> str:
-    """Return the last retraction in the line that begins with a target's retraction. If the target
-    is retracted, this retraction removed it from the count.
-    """
-    visited: set[str] = set()
-    while target in retracted_by and target not in visited:
-        visited.add(target)  # a forged ledger may contain a circle
-        target = retracted_by[target]
-    return target
 
 
 class _Event(NamedTuple):

@@ -70,16 +70,8 @@ def _plain(value: Any, path: str, depth: int) -> Any:
     kind = type(value)
     if kind is str or value is None or kind is bool:
         return value
-    if kind is int:
-        if -MAX_INT <= value <= MAX_INT:
-            return value
-        raise NotCanonical(f"{path or 'value'}: the integer {value} is beyond 2**53 - 1")
-    if kind is float:
-        if not math.isfinite(value):
-            raise NotCanonical(
-                f"{path or 'value'}: the ledger cannot store {value}; use a finite number"
-            )
-        return f"{value + 0.0:.6f}".replace("-0.000000", "0.000000")
+    if kind is int or kind is float:
+        return _plain_number(value, path)
     if depth >= MAX_DEPTH:
         raise NotCanonical(f"{path}: nested more than {MAX_DEPTH} levels deep")
     if kind is dict or isinstance(value, Mapping):
@@ -92,6 +84,18 @@ def _plain(value: Any, path: str, depth: int) -> Any:
     raise NotCanonical(
         f"{path or 'value'}: the ledger cannot store a value of type {kind.__name__}"
     )
+
+
+def _plain_number(value: float, path: str) -> int | str:
+    if isinstance(value, int):
+        if -MAX_INT <= value <= MAX_INT:
+            return value
+        raise NotCanonical(f"{path or 'value'}: the integer {value} is beyond 2**53 - 1")
+    if not math.isfinite(value):
+        raise NotCanonical(
+            f"{path or 'value'}: the ledger cannot store {value}; use a finite number"
+        )
+    return f"{value + 0.0:.6f}".replace("-0.000000", "0.000000")
 
 
 def _changed_members(value: Mapping[Any, Any], path: str, depth: int) -> dict[str, Any]:

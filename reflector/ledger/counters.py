@@ -43,22 +43,14 @@ IN_FORCE = (
 )
 #: Its result; None if there is no row.
 InForce = Sequence[Any] | None
-#: The number of tags that count for each heir, on SQLite and on PostgreSQL. These are the tags of
-#: the members of its family, of each member those after its own position. Each heir has its own
-#: subquery, which uses the index, because GROUP BY would sort every tag.
+#: The number of tags that count for each heir. These are the tags of the members of its family, of
+#: each member those after its own position. Each heir has its own subquery, which uses the index,
+#: because GROUP BY would sort every tag.
 _TALLY = (
-    "SELECT json_extract(heir.value, '$[0]'), sign.tag, (SELECT {members} FROM "
-    "json_each(heir.value, '$[1]') AS member"
-    " CROSS JOIN tag WHERE playbook_id = ? AND name = json_extract(member.value, '$[0]') AND "
-    "tag.tag = sign.tag"
-    " AND position > json_extract(member.value, '$[1]'){more})"
-    " FROM json_each(?) AS heir, (SELECT 1 AS tag UNION ALL SELECT -1) AS sign",
-    "SELECT heir.value ->> 0, sign.tag, (SELECT {members} FROM json_array_elements(heir.value -> "
-    "1) AS member (value)"
-    " CROSS JOIN tag WHERE playbook_id = ? AND name = member.value ->> 0 AND tag.tag = sign.tag"
-    " AND position > (member.value ->> 1)::bigint{more})"
-    " FROM json_array_elements(?::json) AS heir (value), (SELECT 1 AS tag UNION ALL SELECT -1) AS "
-    "sign",
+    "SELECT {heir}, sign.tag, (SELECT {counted} FROM {members} CROSS JOIN tag"
+    " WHERE playbook_id = ? AND name = {member} AND tag.tag = sign.tag"
+    " AND position > {after}{more})"
+    " FROM {heirs}, (SELECT 1 AS tag UNION ALL SELECT -1) AS sign"
 )
 
 #: The verdicts of each session on each heir. A window without a session's id counts as a session.
@@ -66,7 +58,8 @@ _VERDICTS = (
     "SELECT {heir} AS heir, coalesce(session_id, reflection_id, {position}) AS session,"
     " count(*) FILTER (WHERE tag.tag = 1) AS helpful,"
     " count(*) FILTER (WHERE tag.tag = -1) AS harmful"
-    " FROM {families} CROSS JOIN tag WHERE playbook_id = ? AND name = {member} AND tag.tag <> 0"
+    " FROM {heirs}, {members} CROSS JOIN tag"
+    " WHERE playbook_id = ? AND name = {member} AND tag.tag <> 0"
     " AND position > {after}{more} GROUP BY 1, 2"
 )
 #: The votes of sessions for and against each heir. The verdicts of a session share one vote.
@@ -78,15 +71,16 @@ _VOTES = (
 #: SQL by which SQLite and PostgreSQL read the families, [[heir, [[member, after], …]], …].
 _FAMILIES = (
     {
-        "families": "json_each(?) AS heir, json_each(heir.value, '$[1]') AS member",
+        "heirs": "json_each(?) AS heir",
+        "members": "json_each(heir.value, '$[1]') AS member",
         "heir": "json_extract(heir.value, '$[0]')",
         "member": "json_extract(member.value, '$[0]')",
         "after": "json_extract(member.value, '$[1]')",
         "position": "position",
     },
     {
-        "families": "json_array_elements(?::json) AS heir (value),"
-        " json_array_elements(heir.value -> 1) AS member (value)",
+        "heirs": "json_array_elements(?::json) AS heir (value)",
+        "members": "json_array_elements(heir.value -> 1) AS member (value)",
         "heir": "heir.value ->> 0",
         "member": "member.value ->> 0",
         "after": "(member.value ->> 1)::bigint",
@@ -196,10 +190,15 @@ def tallied(
     """Return the number of tags that count for the remaining bullet of each of these families, by
     its name and the verdict. `more` is a condition of the tags.
     """
-    query = _TALLY[sql.postgres].format(members=MEMBERS[counting], more=more)
-    rows = [(heir, [*family.items()]) for heir, family in families.items()]
-    found = sql.execute(query, sql.id, *values, json.dumps(rows)).fetchall() if rows else ()
-    return {(heir, tag): count for heir, tag, count in found}
+    if not families:
+        return {}
+    query = _TALLY.format(counted=MEMBERS[counting], more=more, **_FAMILIES[sql.postgres])
+    rows = sql.execute(query, sql.id, *values, _listed(families)).fetchall()
+    return {(heir, tag): count for heir, tag, count in rows}
+
+
+def _listed(families: Families) -> str:
+    return json.dumps([(heir, [*family.items()]) for heir, family in families.items()])
 
 
 def votes_of_sessions(
@@ -244,6 +243,5 @@ def _of_families(
     """Return the rows of a query about families. `more` is a condition of the tags."""
     if not families:
         return []
-    rows = json.dumps([(heir, [*family.items()]) for heir, family in families.items()])
     filled = query.format(more=more, **_FAMILIES[sql.postgres])
-    return list(sql.execute(filled, rows, sql.id, *values).fetchall())
+    return list(sql.execute(filled, _listed(families), sql.id, *values).fetchall())

@@ -279,16 +279,14 @@ def _options(url: sa.URL) -> dict[str, Any]:
         "keepalives_idle": 20,
         "keepalives_interval": 10,
         "keepalives_count": 3,
+        "tcp_user_timeout": 50_000,  # milliseconds
+        "connect_timeout": _CONNECT_TIMEOUT_S,
     }
-    options["tcp_user_timeout"] = 50_000  # milliseconds
     # Of several servers, each may be away, and one accepts writes.
     if isinstance(url.query.get("host"), tuple):
-        return {
-            **options,
-            "connect_timeout": _CONNECT_TIMEOUT_EACH_S,
-            "target_session_attrs": "read-write",
-        }
-    return {**options, "connect_timeout": _CONNECT_TIMEOUT_S}
+        options["connect_timeout"] = _CONNECT_TIMEOUT_EACH_S
+        options["target_session_attrs"] = "read-write"
+    return options
 
 
 def _detached(host: sa.Engine) -> Any:

@@ -38,6 +38,7 @@ from reflector.events.event import (
 from reflector.events.fields import unpack_keys
 from reflector.events.registry import ADVICE, BASELINE_TYPES, WINDOW_TYPES, effect_of, names_in
 from reflector.events.state import Playbook, counted_verdict
+from reflector.events.windows import WindowState, move_window
 from reflector.ledger.counters import ENTRIES, ENTRY_COLUMNS, Counters, InForce
 from reflector.ledger.reader import history_page, of_types
 from reflector.ledger.statements import CODE_VERSION, TABLES, set_checkpoint
@@ -69,24 +70,12 @@ _HASH = re.compile(r"[0-9a-f]{64}")
 
 
 @dataclass(slots=True)
-class _Window:
+class _Window(WindowState):
     """A change to write for a window: a new window if `row` (position, event id, session id) is
     set, otherwise a change of its state.
     """
 
-    state: str
-    attempts: int
-    changed_at: str
     row: tuple[object, ...] = ()
-
-    def move(self, state: str, attempts: int, changed_at: str) -> None:
-        """Set the state. A judged window stays judged. A window that was skipped or given up can
-        still be judged.
-        """
-        if self.state != "completed":
-            self.state = state
-            self.attempts += attempts
-            self.changed_at = changed_at
 
 
 @dataclass(slots=True)
@@ -146,8 +135,7 @@ class Projector:
             case RecordsWindow():
                 self._open_window(event, data)
             case MovesWindow():
-                if state := effect.state_by(data):
-                    self._move_window(event, state, effect.attempts)
+                self._move_window(event)
             case Retracts():
                 self._retract(event)
             case AdoptsPolicy():
@@ -334,19 +322,19 @@ class Projector:
 
     def _open_window(self, event: Event, data: Mapping[str, Any]) -> None:
         row = (event.position, event.event_id, event.session_id)
-        self._waiting.windows[event.event_id] = _Window("pending", 0, event.recorded_at, row)
+        self._waiting.windows[event.event_id] = _Window(event.recorded_at, row=row)
         if event.type == SESSION_RECORDED:
             window = data.get("window", {})
             for keys in (window.get("keys"), window.get("twins")):
                 self._waiting.keys.extend(unpack_keys(keys) if isinstance(keys, str) else ())
 
-    def _move_window(self, event: Event, state: str, attempts: int) -> None:
-        windows = self._waiting.windows
-        target = event.target_id
-        if target in windows:
-            windows[target].move(state, attempts, event.recorded_at)
-        elif target is not None:
-            windows[target] = _Window(state, attempts, event.recorded_at)
+    def _move_window(self, event: Event) -> None:
+        if event.target_id is None:
+            return
+        window = self._waiting.windows.get(event.target_id) or _Window("", state="")
+        move_window(window, event)
+        if window.state:
+            self._waiting.windows[event.target_id] = window
 
     def _retract(self, event: Event) -> None:
         """Add a retraction, and count the tags again that it removes or restores."""

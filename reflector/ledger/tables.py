@@ -170,6 +170,22 @@ playbook = sa.Table(
     "playbook", metadata, PlaybookColumns, sa.UniqueConstraint("name"), sqlite_strict=True
 )
 
+
+def _index(name: str, *columns: str, where: str = "", unique: bool = False) -> sa.Index:
+    """Return an index of a table's rows that fulfil a condition."""
+    condition = sa.text(where) if where else None
+    return sa.Index(
+        name,
+        "playbook_id",
+        *columns,
+        unique=unique,
+        sqlite_where=condition,
+        postgresql_where=condition,
+    )
+
+
+_ONCE = ", ".join(f"'{name}'" for name in ONCE_PER_TARGET)
+
 event = sa.Table(
     "event",
     metadata,
@@ -181,59 +197,51 @@ event = sa.Table(
         name="event_target_exists",
     ),
     _belongs(),
+    _index("event_by_session", "session_id", "position", where="session_id IS NOT NULL"),
+    _index("event_by_target", "target_id", "position", where="target_id IS NOT NULL"),
+    # Without tags, because these are most events and have their own table. The rest is found by
+    # type.
+    _index("event_by_type", "type", "position", where="type <> 'bullet.tagged'"),
+    _index("event_target_once", "type", "target_id", where=f"type IN ({_ONCE})", unique=True),
     **_KEYED,
 )
-
-bullet = sa.Table("bullet", metadata, BulletColumns, _belongs(), **_KEYED)
-tag = sa.Table("tag", metadata, TagColumns, _belongs(), **_KEYED)
-session_window = sa.Table("session_window", metadata, SessionWindowColumns, _belongs(), **_KEYED)
-retraction = sa.Table("retraction", metadata, RetractionColumns, _belongs(), **_KEYED)
+bullet = sa.Table(
+    "bullet",
+    metadata,
+    BulletColumns,
+    _belongs(),
+    # Empty for most playbooks. Every append checks whether any bullet was merged.
+    _index("bullet_merged", "removed_into", where="status = 'merged'"),
+    **_KEYED,
+)
+tag = sa.Table(
+    "tag",
+    metadata,
+    TagColumns,
+    _belongs(),
+    # With this order GROUP BY name, active, tag reads only the index.
+    _index("tag_count", "name", "active", "tag"),
+    **_KEYED,
+)
+session_window = sa.Table(
+    "session_window",
+    metadata,
+    SessionWindowColumns,
+    _belongs(),
+    _index("window_open", "position", where="state IN ('pending', 'answered', 'failed')"),
+    **_KEYED,
+)
+retraction = sa.Table(
+    "retraction",
+    metadata,
+    RetractionColumns,
+    _belongs(),
+    _index("retraction_by_target", "target_id", unique=True),
+    **_KEYED,
+)
 record = sa.Table("record", metadata, RecordColumns, _belongs(), **_KEYED)
 projection = sa.Table("projection", metadata, ProjectionColumns, _belongs(), **_KEYED)
 cached_usage = sa.Table("cached_usage", metadata, CachedUsageColumns, _belongs(), **_KEYED)
-
-
-def _index(name: str, *columns: Column[Any], where: str = "", unique: bool = False) -> None:
-    """Give a table an index of the rows that fulfil a condition."""
-    condition = sa.text(where) if where else None
-    sa.Index(name, *columns, unique=unique, sqlite_where=condition, postgresql_where=condition)
-
-
-_OPEN_STATES = "state IN ('pending', 'answered', 'failed')"
-_ONCE = ", ".join(f"'{name}'" for name in ONCE_PER_TARGET)
-
-_index(
-    "event_by_session",
-    *(event.c.playbook_id, event.c.session_id, event.c.position),
-    where="session_id IS NOT NULL",
-)
-_index(
-    "event_by_target",
-    *(event.c.playbook_id, event.c.target_id, event.c.position),
-    where="target_id IS NOT NULL",
-)
-# Without tags, because these are most events and have their own table. The rest is found by type.
-_index(
-    "event_by_type",
-    *(event.c.playbook_id, event.c.type, event.c.position),
-    where="type <> 'bullet.tagged'",
-)
-_index(
-    "event_target_once",
-    *(event.c.playbook_id, event.c.type, event.c.target_id),
-    where=f"type IN ({_ONCE})",
-    unique=True,
-)
-# Empty for most playbooks. Every append checks whether any bullet was merged.
-_index("bullet_merged", bullet.c.playbook_id, bullet.c.removed_into, where="status = 'merged'")
-# With this order GROUP BY name, active, tag reads only the index.
-_index("tag_count", tag.c.playbook_id, tag.c.name, tag.c.active, tag.c.tag)
-_index(
-    "window_open",
-    *(session_window.c.playbook_id, session_window.c.position),
-    where=_OPEN_STATES,
-)
-_index("retraction_by_target", retraction.c.playbook_id, retraction.c.target_id, unique=True)
 
 
 class BulletsView(TypedColumns):

@@ -30,6 +30,7 @@ from reflector.ledger.reader import of_types
 from reflector.ledger.rows import object_in
 from reflector.ledger.store import Ledger, WindowRow
 from reflector.locate import agent_folder, user_state
+from reflector.prices import tokens_in
 from reflector.text.lazy import lazy_pattern
 from reflector.text.phrases import counted
 
@@ -63,7 +64,6 @@ _MILLION = 1_000_000
 _WORD = "budget"
 _DAY_IS_SPENT = "the daily budget is spent: "
 _MONTH_IS_SPENT = "the monthly budget is spent: "
-_COUNTS = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens")
 
 
 class Gate:
@@ -105,15 +105,19 @@ class Gate:
             return None
         if not cited and not (is_model and self.config.uncited):
             return CITES_NOTHING
-        facts = recorded.facts
+        switched_off = self._switched_off(recorded.facts)
+        if switched_off or not is_model:
+            return switched_off
+        closed = self._no_consent(recorded.facts) or self.left_of_day() or self._no_dollars(ledger)
+        return closed or self.left_of_month(ledger)
+
+    def _switched_off(self, facts: Mapping[str, Any]) -> str | None:
+        """Return the ACE tool's setting that switches a window's trigger off, None if none does."""
         for setting, (trigger, reason) in _ACE.items():
             is_off = self._ace.get(setting) is False
             if is_off and facts.get("trigger") == trigger and reason in (None, facts["reason"]):
                 return f"{setting} is false in the agent's settings"
-        if not is_model:
-            return None
-        closed = self._no_consent(facts) or self.left_of_day() or self._no_dollars(ledger)
-        return closed or self.left_of_month(ledger)
+        return None
 
     def _is_unread(self, recorded: Event) -> bool:
         """Return whether no model may read a window: its project, or the folder in which its
@@ -253,15 +257,16 @@ class Gate:
         """Reserve the tokens of the next request; return why it may not be made, None if it may."""
         if self.config.keeps_unread(self.project):
             return NEVER_READ
-        if not forced and (spent := self._too_dear(ledger) or self.left_of_day(one_more=True)):
+        if not forced and (
+            spent := self._too_dear(ledger, tokens) or self.left_of_day(one_more=True)
+        ):
             return spent
         limit = None if forced else self.config.monthly_tokens or None
         origin = ledger.head().origin
         own = spent_this_month(ledger)
+        others = sum(self._reserved.values()) - tokens
         try:
-            missing = self.spending.reserve(origin, own, sum(self._reserved.values()), limit)
-            if missing:
-                self.spending.write(origin, own, sum(self._reserved.values()) - tokens)
+            missing = self.spending.reserve(origin, own, tokens, limit, others)
         except OSError as error:
             unknown = _UNKNOWN_BUDGET.format(self.spending.path, error.strerror)
             return unknown if limit is not None else None
@@ -270,26 +275,26 @@ class Gate:
         )
         return too_many if missing else None
 
-    def _too_dear(self, ledger: Ledger) -> str | None:
+    def _too_dear(self, ledger: Ledger, tokens: int) -> str | None:
         """Reserve the dollars of the next request for the user's other ledgers; return why the
         month's limit does not allow it, None if it does.
         """
         limit = self._limit("monthly_dollars")
         if not limit:
             return None
-        tokens = self._reserved[get_ident()]
         origin = ledger.head().origin
         own = dollars_this_month(ledger)
+        price = self._price(tokens)
+        others = self._reserved_dollars() - price
         try:
-            if not self.dollars.reserve(origin, own, self._reserved_dollars(), limit * _MILLION):
+            if not self.dollars.reserve(origin, own, price, limit * _MILLION, others):
                 return None
-            self.dollars.write(origin, own, self._reserved_dollars() - self._price(tokens))
             spent = self.dollars.total(origin, own)
         except OSError as error:
             return _UNKNOWN_BUDGET.format(self.dollars.path, error.strerror)
         return (
             f"{_MONTH_IS_SPENT}${spent / _MILLION:.2f} of ${limit} are spent or reserved, and a "
-            f"request may cost ${self._price(tokens) / _MILLION:.2f} (setting monthly_dollars)"
+            f"request may cost ${price / _MILLION:.2f} (setting monthly_dollars)"
         )
 
     def _reserved_dollars(self) -> int:
@@ -405,9 +410,11 @@ class Spending:
             file.write(b"\n" * is_torn + f"{_key(origin)} {own} {reserved}\n".encode("ascii"))
             os.fsync(file.fileno())
 
-    def reserve(self, origin: str, own: int, tokens: int, limit: int | None) -> int:
+    def reserve(
+        self, origin: str, own: int, tokens: int, limit: int | None, others: int = 0
+    ) -> int:
         """Reserve tokens for a request; return by how many they exceed the limit, 0 if it may be
-        made.
+        made. `others` are the tokens that the ledger's other requests have reserved.
 
         The reservation is written before the total is read. So if two ledgers reserve at the same
         time, at least one of them sees the other's reservation and takes its own back.
@@ -415,10 +422,12 @@ class Spending:
         Raises:
             OSError: the record cannot be read or written.
         """
-        self.write(origin, own, tokens)
-        missing = 0 if limit is None else max(0, self.total(origin, own) + tokens - limit)
+        self.write(origin, own, others + tokens)
+        if limit is None:
+            return 0
+        missing = max(0, self.total(origin, own) + others + tokens - limit)
         if missing:
-            self.write(origin, own)
+            self.write(origin, own, others)
         return missing
 
     def requests_today(self, one_more: bool = False) -> int:
@@ -475,14 +484,9 @@ def spent_this_month(ledger: Ledger, now: datetime | None = None) -> int:
     """Return the tokens that all reflections of the playbook, including failed ones, took since the
     calendar month (UTC) began.
     """
-    tokens = 0
     types = [REFLECTION_ANSWERED, REFLECTION_FAILED]
-    for spent, times in _metas_of_month(ledger, types, now or datetime.now(UTC)):
-        for name in _COUNTS:
-            count = spent.get(name)
-            if isinstance(count, int) and count > 0:
-                tokens += count * times
-    return tokens
+    metas = _metas_of_month(ledger, types, now or datetime.now(UTC))
+    return sum(tokens_in(meta) * times for meta, times in metas)
 
 
 def dollars_this_month(ledger: Ledger) -> int:
