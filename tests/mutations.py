@@ -449,8 +449,8 @@ MUTATIONS = [
     Mutation(AUTHORSHIP, "and MERGED not in event.meta", "", ("tests/memory/test_machines.py",)),
     Mutation(
         "reflector/curator/listening.py",
-        "chain(texts, in_files())",
-        "in_files()",
+        "proposed, in_files())",
+        "in_files())",
         ("tests/curator/test_proposing.py",),
     ),
     # The free counts of rules.

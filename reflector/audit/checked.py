@@ -19,7 +19,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass, field, replace
-from decimal import Decimal
 from typing import TYPE_CHECKING
 
 from reflector.events.event import (
@@ -31,12 +30,12 @@ from reflector.events.event import (
     identity,
 )
 from reflector.events.sessions import quoted_in
+from reflector.ledger.answers import Group
 from reflector.ledger.as_of import Past
 from reflector.playbook.duplicates import Pair, duplicates
 from reflector.playbook.evidence import HARMS, FindingRates, Votes
 from reflector.playbook_files.births import Births, Standing
 from reflector.playbook_files.watching import Line
-from reflector.prices import spent_on
 from reflector.reflection.checking import (
     MODE,
     NOTHING,
@@ -209,10 +208,10 @@ def checked_lines(
         tuple(_line(row, columns[row.name], rates) for row in rows),
         tuple(duplicates(row.bullet for row in rows)),
         len(tally.sessions),
-        tally.requests,
-        tally.tokens,
-        str(tally.cost),
-        tally.unpriced,
+        tally.spent.answers,
+        tally.spent.tokens,
+        str(tally.spent.cost),
+        tally.spent.unpriced,
     )
 
 
@@ -288,10 +287,7 @@ class _Tally:
         self.then = then
         self.lines: dict[str, _Seen] = defaultdict(_Seen)
         self.sessions: set[str] = set()
-        self.requests = 0
-        self.tokens = 0
-        self.cost = Decimal(0)
-        self.unpriced = 0
+        self.spent = Group()
         self._starts = session_starts(ledger, upto)
         self._readings = {
             event.event_id: event
@@ -304,11 +300,7 @@ class _Tally:
         data = event.facts
         if data.get("mode") != MODE:
             return
-        spent = spent_on(event.meta)
-        self.requests += 1
-        self.tokens += spent.tokens
-        self.cost += spent.cost
-        self.unpriced += spent.unpriced
+        self.spent.add_answer(event.meta)
         if not self._counts(event):
             return
         session = _session_of(event)

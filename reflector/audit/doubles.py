@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from reflector.audit.standing import Standing, Verdict, verdicts_in
 from reflector.events.event import SESSION_COPIED, SESSION_RECORDED
-from reflector.events.fields import unpack_keys
 from reflector.events.registry import COMPLETION_TYPES
 from reflector.ledger.as_of import Past
 from reflector.ledger.reader import of_types, rare_events_between
 from reflector.playbook.bullet import COUNTINGS, Counting
+from reflector.reflection.window import keys_of, twins_of
 
 if TYPE_CHECKING:
     from reflector.events.event import Event
@@ -281,13 +281,11 @@ def _sharing_windows(windows: Iterable[Event]) -> set[tuple[tuple[str, str], ...
     first: dict[int, tuple[str, str]] = {}
     holders: dict[int, dict[str, str]] = {}
     for event in windows:
-        window = event.facts.get("window", {})
         place = (event.event_id, event.session_id or "")
-        for part in ("keys", "twins"):
-            for key in unpack_keys(window.get(part) or ""):
-                earlier = first.setdefault(key, place)
-                if earlier != place:
-                    holders.setdefault(key, dict([earlier])).update([place])
+        for key in (*keys_of(event), *twins_of(event)):
+            earlier = first.setdefault(key, place)
+            if earlier != place:
+                holders.setdefault(key, dict([earlier])).update([place])
     return {tuple(group.items()) for group in holders.values()}
 
 

@@ -77,7 +77,10 @@ def ledger_stats(ledger: Ledger, past: Past | None = None) -> Stats:
             groups[kind].setdefault(key, Group(key)).add(counts)
     ordered = {kind: _used_groups(by_key) for kind, by_key in groups.items()}
     spent = {key: group for key, group in sorted(spent.items()) if group.answers}
-    states = ledger.window_states() if past is None else _states(ledger, upto)
+    states = ledger.window_states()
+    if past is not None:
+        windows = fold_ledger(WindowFold(), ledger, upto)
+        states = dict(sorted(Counter(window.state for window in windows.values()).items()))
     return Stats(upto, tally.sessions, tally.windows, states, whole, ordered, spent)
 
 
@@ -85,12 +88,6 @@ def _used_groups(by_key: Mapping[str, Group]) -> list[Group]:
     """Return the groups that have an answer or a reflection, in order of their keys."""
     ordered = [group for _, group in sorted(by_key.items())]
     return [group for group in ordered if group.answers or group.reflections]
-
-
-def _states(ledger: Ledger, upto: int) -> dict[str, int]:
-    """Return the number of windows in each state."""
-    windows = fold_ledger(WindowFold(), ledger, upto)
-    return dict(sorted(Counter(window.state for window in windows.values()).items()))
 
 
 @dataclass(slots=True)

@@ -161,7 +161,11 @@ def propose(
         "trust": _least_trust(trust, origin, evidence),
         "reason": quote(reason, _MAX_REASON),
         "evidence": [_quote_data(quoted) for quoted in evidence[:MOST_QUOTES]],
-        "basis": _basis(rows, change),
+        "basis": [
+            {"name": row.name, "digest": _digest(row.text)}
+            for row in rows
+            if row.name in change.about
+        ],
     }
     change_key = json.dumps(change.to_data(), sort_keys=True)
     event_id = identity(CHANGE_PROPOSED, change_key, len(same))
@@ -186,12 +190,6 @@ def _least_trust(trust: str, origin: str, evidence: Sequence[Quote]) -> str:
     if origin != "model":
         trusts += [quoted.by for quoted in evidence]
     return max(trusts, key=TRUSTS.index)
-
-
-def _basis(rows: Sequence[BulletRow], change: Change) -> list[dict[str, str]]:
-    """Return the digests of the texts for which a change is proposed."""
-    about = [row for row in rows if row.name in change.about]
-    return [{"name": row.name, "digest": _digest(row.text)} for row in about]
 
 
 def _answers(proposal: Proposal, refusal: str | None) -> bool:

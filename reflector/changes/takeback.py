@@ -146,7 +146,7 @@ def take_back_act(
     before = ledger.rows()
     head = ledger.head().position
     take_back(ledger, act.evidence, why or act.reason)
-    return _without_steps(ledger, before, head)
+    return _result(ledger, [], before, head)
 
 
 def take_back_changes(
@@ -167,24 +167,13 @@ def take_back_changes(
     before = ledger.rows()
     head = ledger.head().position
     steps = _undo_changes(ledger, act, why or act.reason, first, lead, tx or ledger.draw())
-    if steps:
-        return _with_steps(ledger, steps, before, head)
-    return _without_steps(ledger, before, head)
+    return _result(ledger, steps, before, head)
 
 
-def _without_steps(ledger: Ledger, before: Sequence[BulletRow], head: int) -> TakenBack:
-    """Return the result of an act's end that changed counters but no bullet.
-
-    before, head  the bullets and the last position before it
-    """
-    moved = moved_counters(before, ledger.rows())
-    return TakenBack([], moved, range(head + 1, ledger.head().position + 1))
-
-
-def _with_steps(
+def _result(
     ledger: Ledger, steps: Sequence[Step], before: Sequence[BulletRow], head: int
 ) -> TakenBack:
-    """Return the result of an act's end that changed bullets and perhaps counters.
+    """Return the result of an act's end that changed bullets, counters or both.
 
     The steps were computed before the evidence left the count, so they get the counters of now.
 

@@ -163,13 +163,9 @@ def _heard(window: Event, wish: Wish) -> NewEvent:
 def _propose(ledger: Ledger, event: NewEvent, in_files: Callable[[], Iterable[str]]) -> bool:
     """Propose a wish unless a rule or a waiting proposal contains it. Return whether it waits."""
     rows = ledger.rows()
-    live = [row.bullet for row in rows if row.status == "live"]
     is_standing = event.data["kind"] == "standing"
     before = [] if is_standing else _said_before(ledger, event)
-    waiting = read_proposals(ledger)
-    live += [_bullet_of(proposal) for proposal in waiting if proposal.undone_at is not None]
-    texts = (proposal.change.text or "" for proposal in waiting)
-    if not (is_standing or before) or _is_covered(event.data, live, chain(texts, in_files())):
+    if not (is_standing or before) or _is_covered(event.data, ledger, rows, in_files):
         return False
     said = [*(earlier.data or {} for earlier in before), event.data]
     wish = next((each for each in said if each["form"] != _NOT_A_RULE), None)
@@ -206,14 +202,23 @@ def _removed_before(rows: Iterable[BulletRow], text: str) -> BulletRow | None:
     return next((row for row in removed if alike(text, row.bullet)), None)
 
 
-def _is_covered(wish: Mapping[str, Any], live: Sequence[Bullet], others: Iterable[str]) -> bool:
+def _is_covered(
+    wish: Mapping[str, Any],
+    ledger: Ledger,
+    rows: Iterable[BulletRow],
+    in_files: Callable[[], Iterable[str]],
+) -> bool:
     """Return whether a rule of the playbook, a waiting proposal or a rule of a file contains a
     wish.
     """
-    if any(alike(wish["text"], bullet) for bullet in live):
+    waiting = read_proposals(ledger)
+    rules = [row.bullet for row in rows if row.status == "live"]
+    rules += [_bullet_of(proposal) for proposal in waiting if proposal.undone_at is not None]
+    if any(alike(wish["text"], rule) for rule in rules):
         return True
-    rules = chain((bullet.text for bullet in live), others)
-    return any(_has_same_aim(rule, wish["quote"]) for rule in rules)
+    proposed = (proposal.change.text or "" for proposal in waiting)
+    texts = chain((rule.text for rule in rules), proposed, in_files())
+    return any(_has_same_aim(text, wish["quote"]) for text in texts)
 
 
 def _has_same_aim(text: str, other: str) -> bool:

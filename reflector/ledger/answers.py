@@ -12,7 +12,7 @@ earlier one. An erased answer is in the group of its backend.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import astuple, dataclass, field, fields
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -96,6 +96,14 @@ class Group:
         for count in counts:
             setattr(self, count.name, getattr(self, count.name) + getattr(other, count.name))
 
+    def add_answer(self, meta: Mapping[str, Any]) -> None:
+        """Add an answer, from the meta of its event."""
+        spent = spent_on(meta)
+        self.answers += 1
+        self.tokens += spent.tokens
+        self.cost += spent.cost
+        self.unpriced += spent.unpriced
+
     def read(self, tag: int, count: int) -> None:
         """Add tags: 1 is helpful, -1 harmful, 0 neither."""
         name = ("neither", "helpful", "harmful")[tag]
@@ -160,12 +168,7 @@ def _count_page(sql: Statements, after: int, upto: int, answers: Answers) -> Non
         if step.type in COMPLETION_TYPES:
             answers.groups[homes[step.event_id].key].reflections += 1
             continue
-        group = answers.groups[_key(step)]
-        spent = spent_on(step.meta)
-        group.answers += 1
-        group.tokens += spent.tokens
-        group.cost += spent.cost
-        group.unpriced += spent.unpriced
+        answers.groups[_key(step)].add_answer(step.meta)
     for reflection, tag, count, first, last in tags:
         home = homes.get(_completion(reflection), _Home(last, _STRAY))
         stray = count if last <= home.position else 0

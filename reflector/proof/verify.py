@@ -62,7 +62,7 @@ def verify(ledger: Ledger, *anchors: Anchor) -> Iterator[Finding]:
     from concurrent.futures import ThreadPoolExecutor
 
     with ThreadPoolExecutor(1) as executor, ledger.asking() as sql:
-        damage = executor.submit(_damage, ledger.engine)
+        damage = executor.submit(lambda: list(_damage(ledger.engine)))
         yield from _readable(sql, schema_findings(sql), "the schema")
         walk = Walk(sql, anchors)
         has_damage = False
@@ -195,30 +195,28 @@ def _first_line(error: Exception) -> str:
     return (str(error).splitlines() or [type(error).__name__])[0][:200]
 
 
-def _damage(engine: Engine) -> list[Finding]:
-    """Return the damage that SQLite finds in its own file. A database in memory is not checked,
+def _damage(engine: Engine) -> Iterator[Finding]:
+    """Yield the damage that SQLite finds in its own file. A database in memory is not checked,
     because it belongs to this process.
     """
     if engine.dialect != "sqlite" or engine.url.in_memory:
-        return []
-    findings = []
+        return
     with engine.connection() as connection:
         try:
             for (line,) in connection.execute("PRAGMA integrity_check(20)").fetchall():
                 if line != "ok":
                     message = f"SQLite reports damage: {line}"
-                    findings.append(Finding("database", None, message, _RESTORE_FILE))
+                    yield Finding("database", None, message, _RESTORE_FILE)
             for row in connection.execute("PRAGMA foreign_key_check").fetchmany(20):
                 message = (
                     f"a row of the table {row[0]} points to a row of {row[2]} that does not exist"
                 )
-                findings.append(Finding("reference", None, message, _RESTORE_FILE))
+                yield Finding("reference", None, message, _RESTORE_FILE)
         except Exception as error:
             if not unreadable(error):
                 raise
             message = f"SQLite cannot read the ledger's file to the end ({_first_line(error)})"
-            findings.append(Finding("database", None, message, _RESTORE_FILE))
-    return findings
+            yield Finding("database", None, message, _RESTORE_FILE)
 
 
 _RESTORE_FILE = "restore a backup of the ledger"

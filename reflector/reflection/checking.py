@@ -86,9 +86,9 @@ from reflector.reflection.recorder import (
 from reflector.reflection.trouble import GIVEN_UP, Trouble, judge_in, trouble_of
 from reflector.reflection.window import (
     NOTHING_FOLLOWS,
+    names_in_window,
     own_messages,
     row_of_window,
-    window_names,
     writer_of,
 )
 from reflector.text.secrets import quote
@@ -123,15 +123,11 @@ class Todo:
     answer: Event | None = None
 
 
-def _judge_unknown(writer: str) -> str:  # noqa: ARG001
-    return ""
-
-
 def todo(
     ledger: Ledger,
     session_id: str,
     names: Sequence[str],
-    judge: Callable[[str], str] = _judge_unknown,
+    judge: Callable[[str], str] = lambda _: "",
     *,
     again: bool = False,
 ) -> Iterator[Todo]:
@@ -163,7 +159,7 @@ def _is_askable(ledger: Ledger, window: Event, states: Mapping[str, str]) -> boo
         return False
     if window.data["window"].get("mode") != "new":
         return False
-    cites = window_names(window, "cited") or window_names(window, "carried")
+    cites = names_in_window(window)
     state = states.get(window.event_id)
     return not cites or state == "completed" or (state == "skipped" and _is_early(ledger, window))
 
@@ -278,7 +274,8 @@ def unanswered(ledger: Ledger) -> list[tuple[Event, Trouble]]:
     """
     windows: list[tuple[Event, Trouble]] = []
     for window_id, failures in _failures(ledger).items():
-        last = _last_without_answer(failures)
+        ends = (*NO_ANSWER, GIVEN_UP)
+        last = next((event for event in failures[::-1] if event.facts.get("stage") in ends), None)
         window = ledger.event(window_id)
         if last is None or last.facts["stage"] == GIVEN_UP:
             continue
@@ -289,13 +286,6 @@ def unanswered(ledger: Ledger) -> list[tuple[Event, Trouble]]:
         if trouble and not is_read and not ledger.retracted(window_id):
             windows.append((window, trouble))
     return windows
-
-
-def _last_without_answer(failures: Sequence[Event]) -> Event | None:
-    for failure in reversed(failures):
-        if failure.facts.get("stage") in (*NO_ANSWER, GIVEN_UP):
-            return failure
-    return None
 
 
 def _is_read_after(ledger: Ledger, window_id: str, position: int) -> bool:
@@ -478,8 +468,10 @@ def _reading_events(
     """Return the events of an answer that was read, with the tags that may count."""
     events = [completed]
     for finding in findings:
-        is_counted = finding["disposition"] == "checked" and finding["name"] in countable
-        data = {**finding, "disposition": "counted"} if is_counted else finding
+        is_proved = finding["disposition"] in ("checked", "counted")
+        is_counted = is_proved and finding["name"] in countable
+        disposition = "counted" if is_counted else "checked"
+        data = {**finding, "disposition": disposition} if is_proved else finding
         place = (completed.reflection_id or "", finding["index"])
         checked_id = identity(BULLET_CHECKED, *place)
         check = replace(completed, type=BULLET_CHECKED, event_id=checked_id, data=data)
@@ -528,8 +520,9 @@ def recount(ledger: Ledger, *, counts: bool, session_id: str | None = None) -> i
         if not counts:
             countable &= ever_in_files
             if countable:  # otherwise the past need not be computed
-                countable &= _in_files(Past(ledger, old.position))
-        events = _reading_events(_reading_again(old), _uncounted(findings), countable)
+                entries = Past(ledger, old.position).entries
+                countable &= {name for name, entry in entries.items() if entry.status == "watched"}
+        events = _reading_events(_reading_again(old), findings, countable)
         tags = [event for event in events if event.type == BULLET_TAGGED]
         if counted != {event.data["name"] for event in tags}:
             reason = "the setting `checked_counts` changed, so reflector read this answer again"
@@ -541,34 +534,15 @@ def recount(ledger: Ledger, *, counts: bool, session_id: str | None = None) -> i
 def _reading_again(old: Event) -> NewEvent:
     """Return the event of a reading with the same facts and an id of its own."""
     reflection_id = _recounted_id(old)
-    return NewEvent(
-        REFLECTION_COMPLETED,
-        identity(REFLECTION_COMPLETED, reflection_id),
-        old.facts,
-        old.actor,
-        occurred_at=old.occurred_at,
-        session_id=old.session_id,
-        reflection_id=reflection_id,
-        target_id=old.target_id,
-    )
+    event_id = identity(REFLECTION_COMPLETED, reflection_id)
+    ids = (old.session_id, reflection_id, old.target_id)
+    return NewEvent(old.type, event_id, old.facts, old.actor, old.occurred_at, *ids)
 
 
 def _ever_in_files(ledger: Ledger) -> set[str]:
     """Return the rules that are or were in files."""
     events = ledger.events(types=[BULLET_ADDED, BULLET_RESTORED])
     return {str(event.facts["name"]) for event in events if event.facts.get("watched")}
-
-
-def _in_files(past: Past) -> set[str]:
-    """Return the rules that were in files at a moment."""
-    return {name for name, entry in past.entries.items() if entry.status == "watched"}
-
-
-def _uncounted(findings: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    return [
-        {**finding, "disposition": "checked"} if finding["disposition"] == "counted" else finding
-        for finding in findings
-    ]
 
 
 def _finding(

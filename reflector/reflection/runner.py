@@ -45,6 +45,7 @@ from reflector.reflection.window import (
     NOTHING_FOLLOWS,
     Session,
     is_followed,
+    names_in_window,
     window_names,
     writer_of,
 )
@@ -143,8 +144,7 @@ class Runner(Recorder):
 
         def rank(window: WindowRow) -> tuple[bool, int]:
             recorded = self.ledger.event(window.event_id)
-            names = ("cited", "carried")
-            cites = recorded is not None and any(window_names(recorded, kind) for kind in names)
+            cites = recorded is not None and names_in_window(recorded)
             return not cites, window.position
 
         return sorted(windows, key=rank)
@@ -174,7 +174,7 @@ class Runner(Recorder):
         """Return the session of a recorded window. For a window that cites nothing, the other
         windows are not read.
         """
-        cites = window_names(recorded, "cited") or window_names(recorded, "carried")
+        cites = names_in_window(recorded)
         return Session.read(self.ledger, recorded) if cites else Session(recorded)
 
     def request(self, session: Session) -> Request:

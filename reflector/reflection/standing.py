@@ -457,14 +457,9 @@ def record_verdict(
     replaced = [
         _retraction(ledger, judgement, reason, HUMAN, reflection_id)
         for judgement in Session.read(ledger, window).judgements_of(name)
-        if _is_replaceable(ledger, judgement)
+        if (judgement.is_decided or judgement.is_of_person) and _counts(ledger, judgement)
     ]
     return ledger.append([answer, *replaced, *events], tx=tx)[-1]
-
-
-def _is_replaceable(ledger: Ledger, judgement: Judgement) -> bool:
-    is_verdict = judgement.is_decided or judgement.is_of_person
-    return is_verdict and _counts(ledger, judgement)
 
 
 def retractions_by_person(

@@ -20,7 +20,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -201,7 +201,7 @@ class Session:
             last = dict.fromkeys(self.left_out, "neutral")
             last |= {judgement.name: judgement.verdict for judgement in self.judgements}
             return self.shown(frozenset(name for name in carried if last.get(name) == "neutral"))
-        judged = carried.union(window_names(self.recorded, "cited"))
+        judged = frozenset(names_in_window(self.recorded))
         earlier: list[tuple[Event, frozenset[str]]] = []
         settled: set[str] = set()
         # A judgement settles the citations of its window and of those before it.
@@ -252,7 +252,7 @@ class Session:
         self, text: SessionText, name: str, backend: Backend
     ) -> Sequence[str] | None:
         """Return the settled verdicts on a bullet, None if its last answer settled none."""
-        citing = [window.event_id for window, _ in text.earlier if _cites(window, name)]
+        citing = [window.event_id for window, _ in text.earlier if name in names_in_window(window)]
         settled = self.settled.get((citing[-1], backend.name))
         if settled is None:
             return None
@@ -302,8 +302,7 @@ def _left_out_in(
             event.type == REFLECTION_SKIPPED and event.facts.get("reason") == NOTHING_FOLLOWS
         )
         if (is_reading or is_early) and window is not None:
-            names = (*window_names(window, "cited"), *window_names(window, "carried"))
-            left_out[reflection_id or event.event_id] = set(names)
+            left_out[reflection_id or event.event_id] = set(names_in_window(window))
         elif event.type == BULLET_TAGGED:  # the answer has a verdict on this name
             left_out.get(reflection_id, set()).discard(str(event.facts.get("name")))
     return frozenset(chain.from_iterable(left_out.values()))
@@ -376,7 +375,8 @@ class SessionText:
         path = Path(transcript["path"])
         limit = transcript["bytes"]
         if self.needs_first_words and has_begun:
-            yield from _first_human(read_messages(path, limit=limit))
+            every = read_messages(path, limit=limit)
+            yield from islice((message for message in every if message.origin == "human"), 1)
         is_scanned = scanned and self.start == transcript.get("since", 0)
         read = scanned if is_scanned else read_messages(path, limit=limit, start=self.start)
         for message in read:
@@ -391,17 +391,6 @@ class SessionText:
 
 def _names_again(earlier: Sequence[tuple[Event, frozenset[str]]]) -> frozenset[str]:
     return frozenset[str]().union(*(names for _, names in earlier))
-
-
-def _cites(window: Event, name: str) -> bool:
-    return name in window_names(window, "cited") or name in window_names(window, "carried")
-
-
-def _first_human(messages: Iterator[Message]) -> Iterator[Message]:
-    for message in messages:
-        if message.origin == "human":
-            yield message
-            return
 
 
 def is_followed(messages: Iterable[Message], names: Collection[str]) -> bool:
@@ -474,6 +463,11 @@ def folder_of(recorded: Event) -> str:
 def window_names(recorded: Event, part: str) -> Sequence[str]:
     """Return the names that a window has as "cited" or "carried"."""
     return recorded.facts.get(part) or ()
+
+
+def names_in_window(recorded: Event) -> list[str]:
+    """Return all names that a window has."""
+    return [*window_names(recorded, "cited"), *window_names(recorded, "carried")]
 
 
 def writer_of(recorded: Event) -> str:
