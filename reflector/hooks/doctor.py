@@ -194,7 +194,7 @@ def _place(project: Project) -> Check:
         return Check(
             "project",
             text,
-            "merge each ledger, then remove that ledger. To see how: reflector help unwanted ledger",
+            "merge and then remove each ledger. To see how: reflector help unwanted ledger",
         )
     return Check("project", str(project.root))
 
