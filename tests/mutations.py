@@ -253,11 +253,10 @@ FOUND_ELSEWHERE = ("tests/check/test_elsewhere.py",)
 COUNTED_FREELY = ("tests/check/test_counting.py",)
 BLAMED_LINES = ("tests/check/test_evidence.py",)
 
-MEMORY_CALLS, MEMORY_NAMING, MEMORY_RECORDING, MEMORY_BACKFILL, MEMORY_FILES = of(
-    "memory", "calls naming recording backfill files"
-)
-MEMORY_RESTORING, MEMORY_LINES, MEMORY_BYTES, MEMORY_ANSWERS, MEMORY_CHANGES, MEMORY_GIT = of(
-    "memory", "restoring lines bytes answers changes git_changes"
+MEMORY_CALLS, MEMORY_NAMING, MEMORY_GIT = of("attribution", "calls naming git_changes")
+MEMORY_RECORDING, MEMORY_BACKFILL, MEMORY_FILES = of("memory", "recording backfill files")
+MEMORY_RESTORING, MEMORY_LINES, MEMORY_BYTES, MEMORY_CHANGES = of(
+    "memory", "restoring lines bytes changes"
 )
 MEMORY_AUTHORS, AUTHORSHIP = "reflector/memory/authors.py", "reflector/authorship.py"
 MEMORY_PLACES, MEMORY_DRAINED = "reflector/memory/places.py", ("tests/memory/test_drain.py",)
@@ -266,7 +265,10 @@ MEMORY_WRITERS = ("tests/memory/test_writers.py",)
 MEMORY_FOREIGN = ("tests/memory/test_foreign.py",)
 MEMORY_UNDONE, MEMORY_KEPT = ("tests/memory/test_undo.py",), ("tests/memory/test_bytes.py",)
 MEMORY_TOLD, MEMORY_LINED = ("tests/memory/test_tell.py",), ("tests/memory/test_lines.py",)
-MEMORY_NAMED, MEMORY_FILLED = ("tests/memory/test_naming.py",), ("tests/memory/test_backfill.py",)
+MEMORY_NAMED, MEMORY_FILLED = (
+    ("tests/attribution/test_naming.py",),
+    ("tests/memory/test_backfill.py",),
+)
 
 HOSTED = ("tests/ledger/test_hosts.py",)
 LEFT_BEHIND = ("tests/playbook_files/test_left_behind.py",)
@@ -314,18 +316,18 @@ MUTATIONS = [
     ),
     Mutation(
         MEMORY_BACKFILL,
-        "call.starts_at(contents.get(file, UNSEEN_CONTENT))",
-        "contents.get(file, UNSEEN_CONTENT)",
+        "call.starts_at(contents.get(call.file, UNSEEN_CONTENT))",
+        "contents.get(call.file, UNSEEN_CONTENT)",
         MEMORY_FILLED,
     ),
     Mutation(
         MEMORY_BACKFILL, "        if not call.is_shell:\n", "        if True:\n", MEMORY_FILLED
     ),
-    Mutation(MEMORY_BACKFILL, "if is_whole or cut(text) in whole_lines", "if True", MEMORY_FILLED),
+    Mutation(MEMORY_BACKFILL, "if cut(text) in known", "if True", MEMORY_FILLED),
     Mutation(
         MEMORY_BACKFILL,
-        "is not None and table.is_inside(watched)",
-        "is not None",
+        " if table.is_inside(commit.file)]",
+        "]",
         MEMORY_FILLED,
     ),
     Mutation(
@@ -354,10 +356,10 @@ MUTATIONS = [
         "            if True:\n",
         MEMORY_NAMED,
     ),
-    Mutation(MEMORY_GIT, "if 0 <= time - stashed_at <= 1:", "if False:", MEMORY_NAMED),
+    Mutation(MEMORY_GIT, "if 0 <= entry.time - stash.time <= 1:", "if False:", MEMORY_NAMED),
     Mutation(MEMORY_GIT, "here.get(_unix(content), content)", "content", MEMORY_NAMED),
     Mutation(MEMORY_GIT, " and not is_committed", "", MEMORY_NAMED),
-    Mutation(MEMORY_GIT, 'subject.startswith("reset") and ', "", MEMORY_NAMED),
+    Mutation(MEMORY_GIT, 'entry.subject.startswith("reset") and ', "", MEMORY_NAMED),
     Mutation(MEMORY_RESTORING, "    looks.events.append(event)\n", "", MEMORY_UNDONE),
     Mutation(
         "reflector/memory/looks.py",
@@ -433,18 +435,23 @@ MUTATIONS = [
     Mutation(MEMORY_RESTORING, "    if change.undone_at:\n", "    if False:\n", MEMORY_UNDONE),
     Mutation(
         MEMORY_BYTES,
-        "same = first in (second, self._keyed(second)) or second == self._keyed(first)",
-        "same = first == second",
+        "return digest in (plain, self._keyed(plain))",
+        "return digest == plain",
         MEMORY_UNDONE,
     ),
     Mutation(
-        MEMORY_ANSWERS,
-        "if time is not None and written(time) > change.event.occurred_at:",
+        MEMORY_CALLS,
+        "if time is not None and written(time) > until:",
         "if False:",
         ("tests/memory/test_first_day.py",),
     ),
     Mutation("reflector/files.py", 'if name in (".", ".."):', "if False:", MEMORY_FOREIGN),
-    Mutation(MEMORY_ANSWERS, "        and change.event.event_id not in kept\n", "", MEMORY_TOLD),
+    Mutation(
+        "reflector/memory/answers.py",
+        "        and change.event.event_id not in kept\n",
+        "",
+        MEMORY_TOLD,
+    ),
     Mutation(AUTHORSHIP, "is_own_command and MERGED", "MERGED", ("tests/memory/test_machines.py",)),
     Mutation(AUTHORSHIP, "and MERGED not in event.meta", "", ("tests/memory/test_machines.py",)),
     Mutation(

@@ -36,14 +36,15 @@ _IMPORTS = {
     "embed": "text quality playbook transcripts events ledger proof judges reflection",
     "changes": "text playbook events ledger",
     "playbook_files": "text instructions playbook transcripts events ledger changes",
+    "attribution": "text playbook transcripts events",
     "memory": (
         "text instructions playbook transcripts events ledger proof exchange entries changes"
-        " playbook_files"
+        " playbook_files attribution"
     ),
     "curator": "text playbook transcripts events ledger judges counts reflection changes",
     "sessions": (
         "text playbook transcripts events ledger exchange entries judges reflection trials embed"
-        " changes playbook_files curator audit counts memory"
+        " changes playbook_files curator audit counts memory attribution"
     ),
     "audit": "text quality playbook events ledger proof judges reflection playbook_files memory",
     "check": (

@@ -13,7 +13,8 @@ from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from pathlib import Path
 
-from reflector.events.event import SESSION_RECORDED, time_of, written
+from reflector.attribution.calls import words_before_call
+from reflector.events.event import SESSION_RECORDED
 from reflector.events.memory import AGENT, LOOK, UNSEEN
 from reflector.files import open_regular
 from reflector.memory.authors import Authors, Writers
@@ -22,7 +23,7 @@ from reflector.memory.lines import cut, difference, hunks_of, masked_lines
 from reflector.project import Project
 from reflector.text.secrets import quote
 from reflector.transcripts.readers import transcripts_of
-from reflector.transcripts.reading import UnknownTranscript, read_messages
+from reflector.transcripts.reading import UnknownTranscript
 
 _MOST_WORDS = 240
 #: The number of first bytes of a transcript that contain the session's name.
@@ -133,23 +134,9 @@ def words_before(stores: Sequence[Store], change: Change) -> str:
     session = change.fact("session")
     for path in _transcripts(stores, session) if session else ():
         with suppress(OSError, UnknownTranscript):
-            words = _words_in(path, change) or words
+            call = change.fact("call")
+            words = words_before_call(path, call, change.event.occurred_at) or words
     return quote(words, _MOST_WORDS)
-
-
-def _words_in(path: Path, change: Change) -> str:
-    """Return your last words in a transcript before the call and the time of a change."""
-    call = change.fact("call")
-    words = ""
-    for message in read_messages(path):
-        time = time_of(message.timestamp)
-        if time is not None and written(time) > change.event.occurred_at:
-            break
-        if message.origin == "human" and message.text.strip():
-            words = message.text
-        if call and (call == message.uuid or any(one.id == call for one in message.calls)):
-            break
-    return words
 
 
 def _transcripts(stores: Sequence[Store], session: str) -> Iterator[Path]:

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from reflector.events.memory import CHECKOUT, GIT, MERGE, STASH, UNDO, UNKNOWN, UNSEEN, YOU
 from reflector.memory.changes import Change
-from reflector.memory.lines import Hunk, cut, hunks_of, kept_lines, masked_lines
+from reflector.memory.lines import LineChange, cut, hunks_of, kept_lines, masked_lines
 
 
 class Writers(NamedTuple):
@@ -78,12 +78,10 @@ class Authors:
     def _add(self, change: Change) -> None:
         """Replay a change on the version before it, and note the version after it."""
         before = self._before(change)
-        added, removed = change.whole_lines
-        hunks = hunks_of(removed, added)
-        is_whole = len(added) + len(removed) >= (change.event.facts.get("more") or 0)
-        is_known = change.before in self._versions and (hunks or change.before == change.after)
-        exact = _replay(hunks, before) if is_whole and is_known else None
-        replayed = _with_moved(*(exact or _replay_roughly(hunks, before)))
+        lines_of_change = change.whole_lines
+        is_known = change.before in self._versions
+        exact = _replay(change, lines_of_change, before) if is_known else None
+        replayed = _with_moved(*(exact or _replay_roughly(lines_of_change, before)))
         texts = set(_texts_of(before))
         lines = self._with_writers(change, replayed, texts) if change.after else ()
         self._note_gone(change, texts, set(_texts_of(lines)))
@@ -150,36 +148,41 @@ def _texts_of(version: _Version) -> list[str]:
     return [line.text for line in version]
 
 
-def _replay(hunks: Iterable[Hunk], before: _Version) -> tuple[list[_Line], list[_Line]] | None:
+def _replay(
+    change: Change, lines_of_change: LineChange, before: _Version
+) -> tuple[list[_Line], list[_Line]] | None:
     """Return the lines after a change, and those that it took away.
 
-    Return None if the change does not fit to the version before it.
+    Return None if not all lines of the change are known, or if they do not fit to the version
+    before it.
     """
+    added, removed = lines_of_change
+    hunks = hunks_of(removed, added)
+    is_whole = len(added) + len(removed) >= (change.event.facts.get("more") or 0)
+    if not is_whole or (not hunks and change.before != change.after):
+        return None
     lines = list(before)
     taken: list[_Line] = []
     for hunk in hunks:
         end = hunk.after + len(hunk.removed)
-        replaced = lines[hunk.after : end] if hunk.after >= 0 else []
-        if _texts_of(replaced) != list(map(cut, hunk.removed)):
+        replaced = lines[hunk.after : end]
+        if hunk.after < 0 or _texts_of(replaced) != list(map(cut, hunk.removed)):
             return None
         taken += replaced
         lines[hunk.after : end] = map(_Line, map(cut, hunk.added))
     return lines, taken
 
 
-def _replay_roughly(hunks: Iterable[Hunk], before: _Version) -> tuple[list[_Line], list[_Line]]:
+def _replay_roughly(
+    lines_of_change: LineChange, before: _Version
+) -> tuple[list[_Line], list[_Line]]:
     """Return the same as `_replay` if the places of the lines are not known. The removed lines are
-    the last ones with their texts, and the added lines are at the end.
+    all lines with their texts, and the added lines are at the end.
     """
-    lines = list(before)
-    taken: list[_Line] = []
-    added: list[_Line] = []
-    for hunk in hunks:
-        for text in map(cut, hunk.removed):
-            places = [number for number, line in enumerate(lines) if line.text == text]
-            taken += [lines.pop(number) for number in places[-1:]]
-        added += map(_Line, map(cut, hunk.added))
-    return [*lines, *added], taken
+    removed = {cut(line.text) for line in lines_of_change.removed}
+    stayed = [line for line in before if line.text not in removed]
+    taken = [line for line in before if line.text in removed]
+    return [*stayed, *(_Line(cut(line.text)) for line in lines_of_change.added)], taken
 
 
 def _with_moved(lines: Iterable[_Line], taken: Iterable[_Line]) -> _Version:

@@ -6,125 +6,103 @@ the first look, because a comparison of looks has recorded its change.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Set
 from contextlib import suppress
-from functools import cache, partial
+from functools import cache
 from math import inf
 
-from reflector.events.memory import TRANSCRIPT
+from reflector.attribution.calls import Call, Transcript, calls_of
+from reflector.attribution.steps import UNSEEN_CONTENT, Content, Step
+from reflector.events.memory import GIT, TRANSCRIPT
 from reflector.memory.bytes import keep_versions
-from reflector.memory.calls import Call, Transcript, calls_of
 from reflector.memory.lines import LineChange, Numbered, cut, line_change, masked_lines
-from reflector.memory.looks import UNSEEN_CONTENT, Content, Looks
-from reflector.memory.new_change import NewChange, event_of
-from reflector.memory.recording import Recorder, append_new
+from reflector.memory.recording import Recorder
 
 
 def fill_back(recorder: Recorder, transcripts: Iterable[Transcript]) -> list[str]:
     """Record the changes of watched files in transcripts and commits that the log does not have.
 
-    Return notes for the user. The lock of the recorder's project must be held.
+    Return notes for the user.
 
     Raises:
         OSError, LedgerError: nothing is recorded.
     """
     commits = _commits(recorder)
-    whole_lines = cache(partial(_whole_lines, recorder, commits))
-    calls = list(_by_calls(recorder, transcripts, whole_lines))
-    keep_versions(
-        recorder.project, [each.bytes for call in calls for each in (call.before, call.after)]
-    )
-    tracked = recorder.repository.tracked({call.file for call in calls})
-    # The clock of git has whole seconds, so a commit comes after a call in the same second.
-    changes = sorted([*calls, *commits], key=lambda change: int(change.time))
-    events = [
-        event_of(
-            recorder.project,
-            change,
-            is_tracked=change.source != TRANSCRIPT or change.file in tracked,
-        )
-        for change in changes
+    calls = list(_by_calls(recorder, transcripts))
+    contents = [content for _, step in calls for content in (step.before, step.after)]
+    keep_versions(recorder.project, contents)
+    whole_lines = cache(lambda file: _whole_lines(recorder, commits, file))
+    dated = [
+        (step.time, recorder.event_of(step, TRANSCRIPT, _lines(call, step, whole_lines)))
+        for call, step in calls
     ]
-    notes: list[str] = []
-    looks = Looks(recorder.project)
-    is_first = str(recorder.root) not in looks.filled
-    append_new(recorder, events, notes)
-    if is_first and commits and commits[0].kind != "created":
-        notes.append("reflector did not record the oldest commits of your memory files")
-    if is_first:
-        looks.filled.append(str(recorder.root))
-        looks.save()
+    dated += [(commit.time, recorder.event_of(commit, GIT)) for commit in commits]
+    # The clock of git has whole seconds, so a commit comes after a call in the same second.
+    dated.sort(key=lambda pair: int(pair[0]))
+    notes = recorder.append([event for _, event in dated])
+    if not recorder.is_filled:
+        recorder.looks.filled.append(str(recorder.root))
+        recorder.looks.save()
+        if commits and commits[0].before.digest:
+            notes.append("reflector did not record the oldest commits of your memory files")
     return notes
 
 
-def is_filled(recorder: Recorder) -> bool:
-    """Return whether the log has the past changes of the project's files."""
-    return str(recorder.root) in Looks(recorder.project).filled
-
-
-def _commits(recorder: Recorder) -> list[NewChange]:
+def _commits(recorder: Recorder) -> list[Step]:
     """Return the changes of watched files in commits that the log does not have."""
     table = recorder.table
-    return [
-        change
-        for change in recorder.repository.commits(table.pathspecs(), known=recorder.known)
-        if (watched := table.watch_of(change.file)) is not None and table.is_inside(watched)
-    ]
+    commits = recorder.repository.commits(table.pathspecs(), known=recorder.known)
+    return [commit for commit in commits if table.is_inside(commit.file)]
 
 
-def _by_calls(
-    recorder: Recorder, transcripts: Iterable[Transcript], whole_lines: Callable[[str], set[str]]
-) -> Iterator[NewChange]:
-    """Yield the changes of tool calls. Each file is replayed from its first whole content.
+def _by_calls(recorder: Recorder, transcripts: Iterable[Transcript]) -> Iterator[tuple[Call, Step]]:
+    """Yield the tool calls with their changes. Each file is replayed from its first whole content.
 
     A command that names a file may not have changed it. After such a command, the content of the
     file is unknown.
-
-    whole_lines  returns the lines that a file has or had
     """
-    seen = Looks(recorder.project).seen.get(str(recorder.root))
+    seen = recorder.looks.seen.get(str(recorder.root))
     first_look = seen.first if seen else inf
     contents: dict[str, Content] = {}
     calls = [call for each in transcripts for call in calls_of(each, recorder.table)]
     for call in sorted(calls, key=lambda call: call.time):
-        file = call.watched.file
         if call.time >= first_look or call.key in recorder.known:
             continue
-        if not recorder.table.is_inside(call.watched):
+        if not recorder.table.is_inside(call.file):
             continue
         recorder.known.add(call.key)  # a fork has the calls of its original
-        before = call.starts_at(contents.get(file, UNSEEN_CONTENT))
+        before = call.starts_at(contents.get(call.file, UNSEEN_CONTENT))
         after = call.apply(before) or UNSEEN_CONTENT
-        contents[file] = after
+        contents[call.file] = after
         if not call.is_shell:
-            is_known = before.is_known and after.is_known
-            lines = None if is_known else _lines(call, whole_lines(file))
-            yield NewChange(file, before, after, call.author, call.time, TRANSCRIPT, lines)
+            yield call, Step(call.file, before, after, call.author, call.time)
 
 
-def _lines(call: Call, whole_lines: Collection[str]) -> LineChange:
-    """Return the lines that a call changed in a file whose content before or after it is unknown.
-    If the call gives the whole content, all of its lines count as added.
+def _lines(call: Call, step: Step, whole_lines: Callable[[str], Set[str]]) -> LineChange | None:
+    """Return the lines that a call changed in a file whose content before or after it is unknown;
+    None if both are known. If the call gives the whole content, all of its lines count as added.
 
     The text of an edit may be a part of a line. A part can be a secret without the words that
     reveal it, so only whole lines are returned.
+
+    whole_lines  returns the lines that a file has or had
     """
+    if step.before.is_known and step.after.is_known:
+        return None
     if call.content is not None:
-        changes = [line_change(b"", call.content.bytes)]
-    else:
-        changes = [line_change(edit.old, edit.new) for edit in call.edits]
-
-    def whole(lines: Iterable[Numbered]) -> list[Numbered]:
-        is_whole = call.content is not None
-        return [Numbered(0, text) for _, text in lines if is_whole or cut(text) in whole_lines]
-
-    return LineChange(
-        whole(line for change in changes for line in change.added),
-        whole(line for change in changes for line in change.removed),
+        lines = line_change(b"", call.content.bytes).added
+        return LineChange([Numbered(0, text) for _, text in lines])
+    known = whole_lines(call.file)
+    old = b"\n".join(edit.old for edit in call.edits)
+    new = b"\n".join(edit.new for edit in call.edits)
+    added, removed = (
+        [Numbered(0, text) for _, text in lines if cut(text) in known]
+        for lines in line_change(old, new)
     )
+    return LineChange(added, removed)
 
 
-def _whole_lines(recorder: Recorder, commits: Iterable[NewChange], file: str) -> set[str]:
+def _whole_lines(recorder: Recorder, commits: Iterable[Step], file: str) -> set[str]:
     """Return the known lines that a file has or had, without secrets."""
     contents = [commit.after.bytes for commit in commits if commit.file == file]
     with suppress(OSError, KeyError):

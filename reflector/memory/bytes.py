@@ -8,26 +8,23 @@ first.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterable
 from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
 
-from reflector.events.memory import UNSEEN
+from reflector.attribution.steps import MAX_BYTES, Content, plain_digest
 from reflector.files import private_folder, read_file, write_durably
 from reflector.handover import open_own
 from reflector.locate import own_folder, person_folder
-from reflector.memory.files import MAX_BYTES
-from reflector.memory.looks import Content, kept_secret, keyed_digest, plain_digest
+from reflector.memory.digests import kept_secret, keyed_digest
 from reflector.project import Project
 
 _FOLDER = "memory"
-_DIGEST = r"(?a)[0-9a-f]{64}"
 
 
-def keep_versions(project: Project, contents: Iterable[bytes | None]) -> None:
-    """Keep versions of files as far as there is room. The newest version comes last.
+def keep_versions(project: Project, contents: Iterable[Content]) -> None:
+    """Keep the known versions of files as far as there is room. The newest version comes last.
 
     If the disk is full or the user has no home folder, they are not kept.
     """
@@ -35,9 +32,9 @@ def keep_versions(project: Project, contents: Iterable[bytes | None]) -> None:
     newest = None
     with suppress(OSError):
         for content in contents:
-            if content is not None and len(content) <= min(limit, MAX_BYTES):
+            if content.bytes is not None and len(content.bytes) <= min(limit, MAX_BYTES):
                 folder = private_folder(f"{open_own(str(project.root))}/{_FOLDER}")
-                newest = Path(write_durably(folder, content, plain_digest(content)))
+                newest = Path(write_durably(folder, content.bytes, content.digest))
     with suppress(OSError):
         if newest:
             _remove_oldest(limit, newest)
@@ -55,9 +52,7 @@ class Versions:
         """The plain digests, by their digests in the ledger."""
         names: list[str] = []
         with suppress(OSError):
-            names = [
-                path.name for path in self.folder.iterdir() if re.fullmatch(_DIGEST, path.name)
-            ]
+            names = [path.name for path in self.folder.iterdir()]
         return {digest: name for name in names for digest in (name, self._keyed(name))}
 
     def _keyed(self, plain: str) -> str:
@@ -69,8 +64,7 @@ class Versions:
 
     def read(self, digest: str) -> bytes | None:
         """Return a version; None if it is not kept or was damaged."""
-        plain = digest if re.fullmatch(_DIGEST, digest) else self._plain.get(digest, "")
-        if plain:
+        if plain := self._plain.get(digest):
             with suppress(OSError):
                 content = read_file(f"{self.folder}/{plain}", MAX_BYTES + 1)
                 return content if plain_digest(content) == plain else None
@@ -82,12 +76,8 @@ class Versions:
 
     def is_version(self, digest: str, content: bytes | None) -> bool:
         """Return whether a content has a digest of the ledger."""
-        return self.is_same(digest, plain_digest(content))
-
-    def is_same(self, first: str, second: str) -> bool:
-        """Return whether two digests of the ledger are of one version. One of them may be keyed."""
-        same = first in (second, self._keyed(second)) or second == self._keyed(first)
-        return same and first != UNSEEN
+        plain = plain_digest(content)
+        return digest in (plain, self._keyed(plain))
 
     def erase(self, digests: Collection[str]) -> list[Path]:
         """Remove versions, and return their files."""

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
+from reflector.attribution.steps import Content
 from reflector.authorship import is_yours
 from reflector.events.event import MEMORY_CHANGED, Event
 from reflector.events.memory import GIT, YOU, who
@@ -20,7 +21,6 @@ from reflector.ledger.store import Ledger
 from reflector.memory.bytes import Versions
 from reflector.memory.files import Table, Watched, shown_name
 from reflector.memory.lines import LineChange, Numbered, line_change
-from reflector.memory.looks import Content
 from reflector.project import Project
 
 #: The author of a change that another user or machine made by hand, for JSON and in words.

@@ -15,6 +15,7 @@ from functools import cache, cached_property
 from pathlib import Path
 from typing import Literal, NamedTuple
 
+from reflector.attribution.steps import MAX_BYTES
 from reflector.files import Folder, made_folder, read_bounded
 from reflector.locate import home_folder
 from reflector.transcripts.building import Load
@@ -22,7 +23,6 @@ from reflector.transcripts.readers import readers
 
 #: `project`: files below the project, for its ledger. `user`: the user's, for the user's ledger.
 Scope = Literal["project", "user"]
-MAX_BYTES = 1 << 20
 _MOST_FILES = 2_000
 _MAX_SLUG = 200
 _MEMORY_FOLDER = r"/(?:memory|memories)/"
@@ -125,34 +125,38 @@ class Table:
                     return None if self._is_users(whole) else watched
         return None
 
+    def name_of(self, path: str, base: str = "") -> str | None:
+        """Return the name in the ledger of the file that `watch_of` returns; None without one."""
+        watched = self.watch_of(path, base)
+        return watched.file if watched is not None else None
+
     def _is_users(self, path: str) -> bool:
         """Return whether a path is one of the user's own files, which no project's table has."""
         return self._users is not None and self._users.watch_of(path) is not None
 
     @cached_property
     def _users(self) -> Table | None:
-        """The table of the user's own files, if some may be in the project."""
-        if self.scope == "user":
-            return None
-        users = Table(self.root, "user")
-        root = self.root.resolve()
-        folders = [pattern.real for pattern in users._patterns]
-        are_near = any(each.is_relative_to(root) or root.is_relative_to(each) for each in folders)
-        return users if are_near else None
+        """The table of the user's own files, which may be in a project."""
+        return Table(self.root, "user") if self.scope == "project" else None
 
-    def is_inside(self, watched: Watched) -> bool:
-        """Return whether a file is in its folder, even after links, and is not the user's own."""
+    def is_inside(self, file: str) -> bool:
+        """Return whether a watched file is in its folder, even after links, and is not the user's
+        own.
+        """
+        watched = self.watch_of(file)
+        if watched is None:
+            return False
         real = os.path.realpath(watched.path)  # unlike `resolve`, also works for a loop of links
         return Path(real).is_relative_to(watched.folder) and not self._is_users(real)
 
     @cached_property
-    def tools(self) -> dict[str, Watched | None]:
+    def tools(self) -> dict[str, str]:
         """The files that tools write without naming them, by the tool."""
-        all_loads = [reader.loads for reader in readers()] if self.scope == "user" else []
         return {
-            tool: self.watch_of(str(loads.own.folder / name))
-            for loads in all_loads
+            tool: file
+            for loads in (reader.loads for reader in readers())
             for tool, name in loads.tools.items()
+            if (file := self.name_of(str(loads.own.folder / name)))
         }
 
     @cached_property

@@ -9,13 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from difflib import Match, SequenceMatcher
 from functools import lru_cache
-from math import prod
 from typing import Any, NamedTuple
 
 from reflector.text.bounds import visible
 from reflector.text.secrets import redact
 
-#: The most pairs of lines to compare. If there are more, the whole file counts as replaced.
+#: The most pairs of lines to compare. If there are more, only lines at the beginning are the same.
 _MOST_COMPARED = 100_000_000
 #: Up to this number of pairs, lines that repeat, such as braces, are compared, too.
 _MOST_REPEATED = 4_000_000
@@ -50,37 +49,32 @@ class LineChange(NamedTuple):
         return facts
 
 
-class _Matcher(SequenceMatcher[str]):
-    """The lines that are the same in two versions of a file."""
+def _compared(old: Sequence[str], new: Sequence[str]) -> SequenceMatcher[str]:
+    """Return the comparison of two versions of a file."""
+    pairs = len(old) * len(new)
+    junk = set(new) if pairs > _MOST_COMPARED else set()
+    return SequenceMatcher(junk.__contains__, old, new, autojunk=pairs > _MOST_REPEATED)
 
-    def __init__(self, old: Sequence[str], new: Sequence[str]) -> None:
-        self._lengths = (len(old), len(new))
-        super().__init__(None, old, new, autojunk=prod(self._lengths) > _MOST_REPEATED)
 
-    def get_matching_blocks(self) -> list[Match]:
-        if prod(self._lengths) > _MOST_COMPARED:
-            return [Match(*self._lengths, 0)]
-        return super().get_matching_blocks()
-
-    def changed(self) -> list[tuple[slice, slice]]:
-        """Return the parts of both versions that differ."""
-        return [
-            (slice(start, end), slice(new_start, new_end))
-            for tag, start, end, new_start, new_end in self.get_opcodes()
-            if tag != "equal"
-        ]
+def _changed(old: Sequence[str], new: Sequence[str]) -> list[tuple[slice, slice]]:
+    """Return the parts of two versions that differ."""
+    return [
+        (slice(start, end), slice(new_start, new_end))
+        for tag, start, end, new_start, new_end in _compared(old, new).get_opcodes()
+        if tag != "equal"
+    ]
 
 
 def kept_lines(old: Sequence[str], new: Sequence[str]) -> list[Match]:
     """Return the blocks of lines that stayed between two versions."""
-    return _Matcher(old, new).get_matching_blocks()
+    return _compared(old, new).get_matching_blocks()
 
 
 def line_change(before: bytes | None, after: bytes | None) -> LineChange:
     """Return the lines that differ between two contents of a file; None is a missing file."""
     old = masked_lines(before or b"")
     new = masked_lines(after or b"")
-    changed = _Matcher(_bare(before or b""), _bare(after or b"")).changed()
+    changed = _changed(_bare(before or b""), _bare(after or b""))
     return LineChange(
         [line for _, part in changed for line in new[part]],
         [line for part, _ in changed for line in old[part]],
@@ -121,8 +115,7 @@ def difference(before: bytes, after: bytes, context: int = 0) -> Iterator[str]:
     context  the number of lines around a change that are yielded too
     """
     old, new = ([line.text for line in masked_lines(content)] for content in (before, after))
-    matcher = _Matcher(_bare(before), _bare(after))
-    for group in matcher.get_grouped_opcodes(context):
+    for group in _compared(_bare(before), _bare(after)).get_grouped_opcodes(context):
         first_new_start = group[0][3]
         yield f"@@ line {first_new_start + 1} @@"
         for tag, old_start, old_end, new_start, new_end in group:
@@ -190,8 +183,7 @@ def hunks_between(before: bytes, after: bytes) -> list[Hunk]:
     """Return the hunks of a change from both versions of a file."""
     old = split(before)
     new = split(after)
-    changed = _Matcher(old, new).changed()
-    return [Hunk(to.start, old[part], new[to]) for part, to in changed]
+    return [Hunk(to.start, old[part], new[to]) for part, to in _changed(old, new)]
 
 
 def split(content: bytes) -> list[str]:
@@ -214,7 +206,7 @@ def without_change(before: bytes, after: bytes, now: bytes) -> bytes | None:
     versions = ([_START, *split(content), _END] for content in (after, now))
     places = {
         start + offset: now_start + offset
-        for start, now_start, size in _Matcher(*versions).get_matching_blocks()
+        for start, now_start, size in kept_lines(*versions)
         for offset in range(size)
     }
     for hunk in reversed(hunks_between(before, after)):

@@ -1,62 +1,29 @@
-"""The last look at each watched file, and the digests of its bytes.
+"""The last look at each watched file.
 
 Invariant: looks are kept in the user's own folder, together with the events that lead to them. The
 events are written there before the ledger gets them, and removed after the ledger has them. So if a
-recording is killed at any point, the next one finishes it with the same events.
-
-In the user's own folder a digest is plain (SHA-256). In a ledger it is plain only for a file that
-git tracks. Other digests are keyed, so that a copy of the ledger cannot confirm a guess of the
-content.
+recording is killed at any point, the next one finishes it with the same events. The digests in the
+user's own folder are plain.
 """
 
 from __future__ import annotations
 
-import hmac
 import json
-import os
 import time
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field
-from hashlib import sha256
+from dataclasses import asdict
 from math import inf
 from pathlib import Path
 from typing import NamedTuple
 
+from reflector.attribution.steps import NO_FILE, Content, Difference, content_of
 from reflector.events.event import NewEvent
 from reflector.events.memory import UNSEEN
-from reflector.handover import read_own, state_of, write_own
+from reflector.handover import write_own
 from reflector.memory.files import Table, Watched
-from reflector.memory.places import settled_state
 from reflector.project import Project
 
 _LOOKS = "memory-looks.json"
-_SECRET = "memory-secret"
-_MAX_SECRET = 64
-
-
-@dataclass(frozen=True, slots=True)
-class Content:
-    """The content of a file at one time, as far as it is known.
-
-    digest  plain; "" for a missing file, "?" if it is unknown
-    bytes   None for a missing file, or if they are unknown
-    """
-
-    digest: str
-    bytes: bytes | None = field(default=None, compare=False)
-
-    @property
-    def is_known(self) -> bool:
-        return self.bytes is not None or not self.digest
-
-
-NO_FILE = Content("")
-UNSEEN_CONTENT = Content(UNSEEN)
-
-
-def content_of(content: bytes | None) -> Content:
-    """Return a known content; None is a missing file."""
-    return Content(plain_digest(content), content)
 
 
 class Look(NamedTuple):
@@ -64,12 +31,10 @@ class Look(NamedTuple):
 
     digest  plain, of its bytes; "" if the file was missing, "?" if it was not read
     at      the time of the look, in seconds since the epoch
-    state   as `settled_state` returns it; "" if it is unknown
     """
 
     digest: str
     at: float
-    state: str = ""
 
 
 class Seen(NamedTuple):
@@ -130,64 +95,12 @@ class Looks:
         write_own(str(self._project.root), _LOOKS, json.dumps(kept).encode())
 
 
-class Difference(NamedTuple):
-    """The contents of a watched file at the last look and now.
-
-    They are equal if this is the first look at the file.
-
-    since, until  the times between which it was changed
-    """
-
-    watched: Watched
-    before: Content
-    after: Content
-    since: float
-    until: float
-
-
-def plain_digest(content: bytes | None) -> str:
-    """Return the SHA-256 of the bytes of a file; "" for a missing file."""
-    return "" if content is None else sha256(content).hexdigest()
-
-
-def digest_in_ledger(project: Project, plain: str, *, is_tracked: bool) -> str:
-    """Return the digest in the ledger for a plain one.
-
-    Raises: OSError if the secret cannot be written.
-    """
-    if is_tracked or plain in ("", UNSEEN):
-        return plain
-    return keyed_digest(_secret(project), plain)
-
-
-def keyed_digest(secret: bytes, plain: str) -> str:
-    """Return the digest that only the owner of the secret can check."""
-    return "k" + hmac.new(secret, plain.encode(), sha256).hexdigest()
-
-
-def kept_secret(project: Project) -> bytes:
-    """Return the secret of a store; b"" if there is none."""
-    return read_own(str(project.root), _SECRET, _MAX_SECRET)
-
-
-def _secret(project: Project) -> bytes:
-    """Return the secret of a store, created if there is none.
-
-    Raises: OSError if it cannot be written.
-    """
-    secret = kept_secret(project)
-    if not secret:
-        secret = os.urandom(32).hex().encode()
-        write_own(str(project.root), _SECRET, secret)
-    return secret
-
-
 def compare(table: Table, looks: Looks, checked_at: float = 0.0) -> list[Difference]:
     """Return the files of a project that are new or changed since the last looks, and update the
     looks.
 
-    At the first look there is nothing to compare. The same is true of a new file that is older than
-    the last look. A file that cannot be read keeps its last look.
+    At the first look there is nothing to compare: both contents are equal. The same is true of a
+    new file that is older than the last look. A file that cannot be read keeps its last look.
 
     checked_at  the last time at which the files were as in these looks
     """
@@ -195,41 +108,28 @@ def compare(table: Table, looks: Looks, checked_at: float = 0.0) -> list[Differe
     seen = looks.seen.get(str(table.root))
     seen_at = max(seen.last, checked_at) if seen else inf
     for watched in (*table.files.values(), *_gone(table, looks)):
-        last = looks.files.get(watched.file)
+        file = watched.file
+        now = time.time()
         try:
-            look, content, until = _look_at(watched, last)
+            until = min(now, watched.path.stat().st_ctime)
+            content = content_of(watched.read())
+        except FileNotFoundError:
+            content = NO_FILE
+            until = now
         except OSError as error:
-            table.unwatched[watched.file] = f"cannot be read ({error.strerror})"
+            table.unwatched[file] = f"cannot be read ({error.strerror})"
             continue
-        looks.files[watched.file] = look
-        if last is None:
-            last = looks.before(watched.file, seen_at) if until > seen_at else look
+        look = Look(content.digest, now)
+        is_new = file not in looks.files and until > seen_at
+        last = looks.before(file, seen_at) if is_new else looks.files.get(file, look)
+        looks.files[file] = look
         if last.digest != look.digest or last is look:
             since = max(last.at, checked_at)
-            differences.append(Difference(watched, Content(last.digest), content, since, until))
+            differences.append(Difference(file, Content(last.digest), content, since, until))
     for file in table.unwatched:  # they are not new when they become readable
         if file not in looks.files or not looks.files[file].digest:
             looks.files[file] = Look(UNSEEN, time.time())
     return differences
-
-
-def _look_at(watched: Watched, last: Look | None) -> tuple[Look, Content, float]:
-    """Return a look at a file, its content, and the time of its last change.
-
-    A file with the state of the last look is not read.
-
-    Raises: OSError if it cannot be read.
-    """
-    now = time.time()
-    try:
-        status = watched.path.stat()
-        if last is not None and last.state == state_of(status):
-            return last._replace(at=now), Content(last.digest), now
-        content = content_of(watched.read())
-    except FileNotFoundError:
-        return Look("", now), NO_FILE, now
-    look = Look(content.digest, now, settled_state(status, now))
-    return look, content, min(now, status.st_ctime)
 
 
 def _gone(table: Table, looks: Looks) -> list[Watched]:

@@ -1,4 +1,4 @@
-"""A change of a watched file, and the event that records it.
+"""The event that records a change of a watched file.
 
 Invariant: if two machines see one commit, they make one event of it. Any other change is an event
 of its own, unless file, both digests, session and call are the same.
@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import NamedTuple
 
+from reflector.attribution.steps import Content, Step
 from reflector.events.event import HUMAN, MEMORY_CHANGED, NewEvent, drawn, identity, written
-from reflector.events.memory import COMMIT, GIT, MERGE, UNDO
+from reflector.events.memory import GIT, UNDO
+from reflector.memory.digests import digest_in_ledger
 from reflector.memory.lines import LineChange, line_change
-from reflector.memory.looks import Content, digest_in_ledger
 from reflector.project import Project
 
 _ACTOR = "memory"
@@ -21,81 +21,61 @@ _ACTOR = "memory"
 _LAST_S = 253_402_300_799.0
 
 
-class Author(NamedTuple):
-    """The author of a change, as an event has it."""
-
-    by: str
-    agent: str = ""
-    session: str = ""
-    call: str = ""
-    commit: str = ""
-    author: str = ""
-
-
-class NewChange(NamedTuple):
-    """A change of a watched file in the form of an event.
-
-    time    in seconds since the epoch
-    source  look, transcript, git or undo
-    lines   the changed lines; None to compare the contents
-    undid   the ids of the changes that this one undoes
-    """
-
-    file: str
-    before: Content
-    after: Content
-    author: Author
-    time: float
-    source: str
-    lines: LineChange | None = None
-    undid: Sequence[str] = ()
-
-    @property
-    def is_gits(self) -> bool:
-        """Whether it is the change of a commit, which starts from the content of its parent."""
-        return self.author.by in (COMMIT, MERGE)
-
-    @property
-    def kind(self) -> str:
-        if not self.after.digest:
-            return "deleted"
-        return "edited" if self.before.digest else "created"
-
-
-def event_of(project: Project, change: NewChange, *, is_tracked: bool) -> NewEvent:
+def event_of(
+    project: Project,
+    step: Step,
+    source: str,
+    *,
+    is_tracked: bool,
+    lines: LineChange | None = None,
+    undid: Sequence[str] = (),
+) -> NewEvent:
     """Return the event of a change in the ledger of a project.
 
+    source      look, transcript or undo; a commit is always git's
     is_tracked  whether git tracks the file
+    lines       the changed lines; None to compare the contents
+    undid       the ids of the changes that this one undoes
 
     Raises: OSError if the secret cannot be written.
     """
-    author = change.author
+    author = step.author
     before, after = (
         digest_in_ledger(project, content.digest, is_tracked=is_tracked)
-        for content in (change.before, change.after)
+        for content in (step.before, step.after)
     )
-    lines = change.lines
-    if lines is None and change.before.is_known and change.after.is_known:
-        lines = line_change(change.before.bytes, change.after.bytes)
     data = {
-        "file": change.file,
-        "kind": change.kind,
+        "file": step.file,
+        "kind": _kind(step.before, step.after),
         "before": before,
         "after": after,
-        **(lines or LineChange()).facts,
-        "source": GIT if change.is_gits else change.source,
+        **(lines or _lines_of(step)).facts,
+        "source": GIT if step.is_commit else source,
         **author._asdict(),
     }
-    if change.undid:
-        data["undid"] = list(change.undid)
-    key = [change.file, author.commit]
-    if not change.is_gits:
-        key = [change.file, before, after, author.session, author.call or drawn()]
+    if undid:
+        data["undid"] = list(undid)
+    key = [step.file, before, after, author.session, author.call or drawn()]
+    if step.is_commit:
+        key = [step.file, author.commit]
     return NewEvent(
         MEMORY_CHANGED,
         identity(MEMORY_CHANGED, *key),
         data,
-        HUMAN if change.source == UNDO else _ACTOR,
-        occurred_at=written(datetime.fromtimestamp(min(max(change.time, 0.0), _LAST_S), UTC)),
+        HUMAN if source == UNDO else _ACTOR,
+        occurred_at=written(datetime.fromtimestamp(min(max(step.time, 0.0), _LAST_S), UTC)),
         session_id=author.session or None,
     )
+
+
+def _kind(before: Content, after: Content) -> str:
+    if not after.digest:
+        return "deleted"
+    return "edited" if before.digest else "created"
+
+
+def _lines_of(step: Step) -> LineChange:
+    """Return the changed lines; none if a content is unknown."""
+    if step.before.is_known and step.after.is_known:
+        return line_change(step.before.bytes, step.after.bytes)
+    return LineChange()

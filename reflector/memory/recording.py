@@ -11,18 +11,20 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
 
+from reflector.attribution.calls import Call, Transcript, calls_of
+from reflector.attribution.git_changes import Repository
+from reflector.attribution.naming import steps_of
+from reflector.attribution.steps import Content, Difference, Step
 from reflector.events.event import MEMORY_CHANGED, NewEvent
-from reflector.events.memory import GIT
+from reflector.events.memory import GIT, LOOK
 from reflector.ledger.append import prepare
 from reflector.ledger.errors import LedgerError
 from reflector.ledger.store import Ledger
 from reflector.memory.bytes import Versions, keep_versions
-from reflector.memory.calls import Call, Transcript, calls_of
 from reflector.memory.files import Scope, Table
-from reflector.memory.git_changes import Repository
-from reflector.memory.looks import Content, Difference, Looks, Seen, compare
-from reflector.memory.naming import steps_of
-from reflector.memory.new_change import NewChange, event_of
+from reflector.memory.lines import LineChange
+from reflector.memory.looks import Looks, Seen, compare
+from reflector.memory.new_change import event_of
 from reflector.playbook_files.mirrors import without_section
 from reflector.project import Project
 
@@ -33,7 +35,8 @@ FindTranscripts = Callable[[float], Sequence[Transcript]]
 
 
 class Recorder:
-    """The place for changes: the project's ledger, or the user's ledger for the user's files.
+    """The place for changes: the project's ledger, or the user's ledger for the user's files. The
+    lock of its project must be held.
 
     project      its own folder keeps the looks and the bytes
     open_ledger  opens its ledger, if there is something to record
@@ -46,6 +49,7 @@ class Recorder:
         self.project = project
         self.root = root
         self.table = Table(root, scope)
+        self.looks = Looks(project)
         #: The user's files are not in a repository.
         self.repository = Repository(root if scope == "project" else None)
         self._open_ledger = open_ledger
@@ -70,71 +74,89 @@ class Recorder:
             if facts
         }
 
+    @property
+    def is_filled(self) -> bool:
+        """Whether the log has the past changes of the files."""
+        return str(self.root) in self.looks.filled
+
+    @cached_property
+    def _tracked(self) -> set[str]:
+        return self.repository.tracked(self.table.pathspecs())
+
+    def event_of(self, step: Step, source: str, lines: LineChange | None = None) -> NewEvent:
+        """Return the event of a change.
+
+        Raises: OSError if the secret cannot be written.
+        """
+        is_tracked = step.file in self._tracked or step.author.commit != ""
+        return event_of(self.project, step, source, is_tracked=is_tracked, lines=lines)
+
+    def append(self, events: Sequence[NewEvent]) -> list[str]:
+        """Append the events that the ledger does not have. Return a note for each refused event.
+
+        Raises:
+            OSError, LedgerError: nothing is appended.
+        """
+        sound = []
+        notes = []
+        for event in events:
+            try:
+                prepare(event)
+            except (LedgerError, ValueError) as error:
+                notes.append(f"a change of {event.data['file']!a} was not recorded: {error}")
+            else:
+                sound.append(event)
+        recorded = {event.event_id for event in self.ledger.having([e.event_id for e in sound])}
+        new = [event for event in sound if event.event_id not in recorded]
+        self.ledger.append(new, tx=self.ledger.draw())
+        return notes
+
 
 def record_changes(recorder: Recorder, find: FindTranscripts, checked_at: float) -> list[str]:
     """Compare the watched files with the last look, and record the differences.
 
-    Return notes for the user. The lock of the store's project must be held.
+    Return notes for the user.
 
     checked_at  the last time at which the files were as at the last look
 
     Raises:
         OSError, LedgerError, ValueError: the next comparison finds the differences again.
     """
-    notes: list[str] = []
-    looks = Looks(recorder.project)
+    looks = recorder.looks
     root = str(recorder.root)
-    _finish(recorder, looks, notes)
+    notes = _finish(recorder)
     reflog = recorder.repository.reflog_size
     now = time.time()
     first, _, seen_reflog = looks.seen.get(root, Seen(now, now))
-    differences = _differences(recorder, looks, checked_at)
+    differences = _differences(recorder, checked_at)
     looks.seen[root] = Seen(first, now, reflog)
     looks.events = _events_of(recorder, differences, seen_reflog, find)
     looks.save()
-    _finish(recorder, looks, notes)
-    return [*notes, *recorder.table.notes]
+    return [*notes, *_finish(recorder), *recorder.table.notes]
 
 
-def _finish(recorder: Recorder, looks: Looks, notes: list[str]) -> None:
-    """Append the waiting events.
+def _finish(recorder: Recorder) -> list[str]:
+    """Append the waiting events; return notes for the user.
 
     Raises: OSError or LedgerError if that fails.
     """
-    if looks.events:
-        append_new(recorder, looks.events, notes)
-        looks.events = []
-        looks.save()
+    looks = recorder.looks
+    if not looks.events:
+        return []
+    notes = recorder.append(looks.events)
+    looks.events = []
+    looks.save()
+    return notes
 
 
-def append_new(recorder: Recorder, events: Sequence[NewEvent], notes: list[str]) -> None:
-    """Append the events that the ledger does not have. A refused event is dropped with a note.
-
-    Raises:
-        OSError, LedgerError: nothing is appended.
-    """
-    sound = []
-    for event in events:
-        try:
-            prepare(event)
-        except (LedgerError, ValueError) as error:
-            notes.append(f"a change of {event.data['file']!a} was not recorded: {error}")
-        else:
-            sound.append(event)
-    recorded = {event.event_id for event in recorder.ledger.having([e.event_id for e in sound])}
-    new = [event for event in sound if event.event_id not in recorded]
-    recorder.ledger.append(new, tx=recorder.ledger.draw())
-
-
-def _differences(recorder: Recorder, looks: Looks, checked_at: float) -> list[Difference]:
+def _differences(recorder: Recorder, checked_at: float) -> list[Difference]:
     """Return the files that changed, and keep all new contents.
 
     Raises: OSError if that fails.
     """
-    project = recorder.project
-    seen = compare(recorder.table, looks, checked_at)
-    keep_versions(project, [each.after.bytes for each in seen])
-    versions = Versions(project)
+    seen = compare(recorder.table, recorder.looks, checked_at)
+    keep_versions(recorder.project, [each.after for each in seen])
+    versions = Versions(recorder.project)
     changed = [
         each._replace(before=versions.content(each.before.digest))
         for each in seen
@@ -163,21 +185,16 @@ def _events_of(
     """
     if not differences:
         return []
-    files = [each.watched.file for each in differences]
+    files = [each.file for each in differences]
     sessions, calls = _calls(recorder, differences, find)
     contents = [each.bytes for one in differences for each in (one.before, one.after)]
     moves = recorder.repository.moves(files, reflog, contents)
-    tracked = {*recorder.repository.tracked(files), *(move.file for move in moves)}
     events = []
     for difference in differences:
         steps = steps_of(difference, [*calls, *moves], sessions)
         # The last content is that of the file now, which is kept already.
-        keep_versions(recorder.project, [step.after.bytes for step in steps[:-1]])
-        is_tracked = difference.watched.file in tracked
-        events += [
-            event_of(recorder.project, change, is_tracked=is_tracked)
-            for change in _unrecorded(recorder, difference, steps)
-        ]
+        keep_versions(recorder.project, [step.after for step in steps[:-1]])
+        events += [recorder.event_of(s, LOOK) for s in _unrecorded(recorder, difference, steps)]
     return events
 
 
@@ -187,8 +204,9 @@ def _calls(
     """Return the sessions that may have changed the files, and their calls that the log lacks."""
     sessions: list[Transcript] = []
     new_calls: list[Call] = []
+    files = [each.file for each in differences]
     for transcript in find(min(each.since for each in differences) - _SLACK_S):
-        may_write = transcript.may_write((each.watched for each in differences), recorder.table)
+        may_write = transcript.may_write(files, recorder.table)
         calls = calls_of(transcript, recorder.table) if may_write else []
         new_calls += [call for call in calls if call.key not in recorder.known]
         if transcript.is_here or calls:
@@ -197,20 +215,20 @@ def _calls(
 
 
 def _unrecorded(
-    recorder: Recorder, difference: Difference, steps: Sequence[NewChange]
-) -> Iterator[NewChange]:
+    recorder: Recorder, difference: Difference, steps: Sequence[Step]
+) -> Iterator[Step]:
     """Yield the steps that changed the content, and the commits that the log does not have.
 
     A step starts at the content before it. A commit starts at the content of its parent.
     """
     before = difference.before
     for step in steps:
-        time = min(step.time, difference.until)
-        if step.is_gits:
+        in_time = step._replace(time=min(step.time, difference.until))
+        if step.is_commit:
             key = (step.file, step.author.commit)
             if key not in recorder.known:
                 recorder.known.add(key)
-                yield step._replace(time=time)
+                yield in_time
         elif step.after != before:
-            yield step._replace(before=before, time=time)
+            yield in_time._replace(before=before)
         before = step.after

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from itertools import takewhile
 from shlex import quote
 
+from reflector.attribution.steps import Author, Step, content_of, plain_digest
 from reflector.events.event import NewEvent
 from reflector.events.memory import GIT, UNDO, UNSEEN, YOU
 from reflector.files import Changed, replace_in
@@ -27,8 +28,8 @@ from reflector.memory.lines import (
     without_change,
     without_lines,
 )
-from reflector.memory.looks import Look, Looks, content_of, plain_digest
-from reflector.memory.new_change import Author, NewChange, event_of
+from reflector.memory.looks import Look, Looks
+from reflector.memory.new_change import event_of
 from reflector.refusal import Refusal
 
 #: The most lines of a difference that a refusal shows.
@@ -332,15 +333,15 @@ def _event_of(version: Restored) -> NewEvent:
     project = version.store.project
     now = content_of(version.now)
     then = content_of(version.then)
-    keep_versions(project, [version.then, version.now])
+    keep_versions(project, [then, now])
     if not all(map(Versions(project).has, (now.digest, then.digest))):
         raise UndoRefused(
             f"reflector cannot store a copy of the current {version.file}, so nothing was "
             "changed. Free some space, or run: reflector config set --global memory_keep 200"
         )
     undid = [change.event.event_id for change in version.undone]
-    change = NewChange(version.file, now, then, Author(YOU), time.time(), UNDO, undid=undid)
-    return event_of(project, change, is_tracked=version.is_tracked)
+    step = Step(version.file, now, then, Author(YOU), time.time())
+    return event_of(project, step, UNDO, is_tracked=version.is_tracked, undid=undid)
 
 
 def _write(version: Restored) -> None:

@@ -19,11 +19,11 @@ from contextlib import (
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from reflector.attribution.calls import Transcript
 from reflector.config import ConfigError
 from reflector.events.event import time_of
 from reflector.files import Changed, error_words
 from reflector.ledger.errors import LedgerError
-from reflector.memory.calls import Transcript
 from reflector.memory.places import checked_at, leave_places, scopes_of
 from reflector.memory.recording import FindTranscripts, Recorder, record_changes
 from reflector.project import Project
@@ -120,10 +120,10 @@ def bring_up_to_date(project: Project, ledger: Ledger) -> list[str]:
     transcripts show, so that a question does not need hooks. Return notes for the user. The lock of
     the project must be held.
     """
-    from reflector.memory.backfill import fill_back, is_filled
+    from reflector.memory.backfill import fill_back
 
     def fill(recorder: Recorder) -> list[str]:
-        transcripts = [] if is_filled(recorder) else _sessions(project, 0.0)
+        transcripts = [] if recorder.is_filled else _sessions(project, 0.0)
         return fill_back(recorder, [each for each in transcripts if each.is_here])
 
     return [*_fill(project, ledger, fill), *record_memory(project, ledger)]

@@ -16,7 +16,7 @@ _PROGRAM = (
 _LIBRARIES = {"alembic", "anthropic", "pydantic", "rich", "sqlalchemy"}
 #: Modules of Python that cost 1 ms or more, and modules of ours that load many others.
 _HEAVY = """
-    decimal difflib hashlib shutil subprocess
+    decimal difflib hashlib shutil subprocess reflector.attribution
     reflector.audit.blame reflector.changes reflector.check reflector.counts reflector.curator
     reflector.embed reflector.exchange reflector.hooks.install reflector.instructions.kinds
     reflector.judges.registry reflector.memory reflector.playbook.document

@@ -9,11 +9,10 @@ from typing import Any
 
 import pytest
 
+from reflector.attribution.steps import Step, plain_digest
 from reflector.events.event import NewEvent
 from reflector.events.memory import UNSEEN
 from reflector.memory import recording
-from reflector.memory.looks import plain_digest
-from reflector.memory.recording import Recorder
 from reflector.project import Project
 from tests.memory.world import World
 
@@ -190,9 +189,9 @@ def test_refused_event_is_dropped_with_a_note(
         path.write_text("# Agents\n")
     of = recording.event_of
 
-    def odd(recorder: Recorder, change: recording.NewChange, **options: Any) -> NewEvent:
-        event = of(recorder, change, **options)
-        return replace(event, session_id="s" * 2_000) if change.file == "AGENTS.md" else event
+    def odd(project: Project, step: Step, source: str, **options: Any) -> NewEvent:
+        event = of(project, step, source, **options)
+        return replace(event, session_id="s" * 2_000) if step.file == "AGENTS.md" else event
 
     with monkeypatch.context() as patched:
         patched.setattr(recording, "event_of", odd)

@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from reflector.attribution.steps import content_of, plain_digest
 from reflector.memory import bytes as kept_bytes
 from reflector.memory.bytes import Versions, keep_versions, versions_folder
-from reflector.memory.looks import digest_in_ledger, plain_digest
+from reflector.memory.digests import digest_in_ledger
 from reflector.project import Project
 from tests.road.agent import Agent, environ
 
@@ -21,7 +22,7 @@ def project(agent: Agent) -> Project:
 
 
 def _kept(project: Project, content: bytes) -> str:
-    keep_versions(project, [content])
+    keep_versions(project, [content_of(content)])
     digest = plain_digest(content)
     assert Versions(project).has(digest)
     return digest
@@ -77,10 +78,10 @@ def test_full_disk_keeps_no_version(project: Project, monkeypatch: pytest.Monkey
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     monkeypatch.setattr(kept_bytes, "write_durably", full)
-    keep_versions(project, [b"x"])
+    keep_versions(project, [content_of(b"x")])
     assert not Versions(project).has(plain_digest(b"x"))
 
 
 def test_no_version_is_kept_without_room(project: Project) -> None:
-    keep_versions(_limited(project, 0), [b"x"])
+    keep_versions(_limited(project, 0), [content_of(b"x")])
     assert not Versions(project).has(plain_digest(b"x"))

@@ -65,7 +65,7 @@ def test_file_of_unreadable_folder_is_not_new_later(world: World) -> None:
     folder.mkdir()
     folder.joinpath("a.md").write_text("x\n")
     (difference,) = compare(Table(world.root, "project"), looked)
-    assert difference.watched.file == ".claude/rules/a.md"
+    assert difference.file == ".claude/rules/a.md"
     assert difference.before.digest == UNSEEN
 
 

@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
+from reflector.attribution.steps import plain_digest
 from reflector.events.event import MEMORY_CHANGED, NewEvent, identity
 from reflector.files import Folder
 from reflector.ledger.errors import LedgerError
 from reflector.memory.changes import Store
-from reflector.memory.looks import plain_digest
 from reflector.project import Project
 from tests.conftest import first_fast
 from tests.road.agent import Agent, environ

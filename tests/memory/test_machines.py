@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from reflector import authorship
+from reflector.attribution.steps import plain_digest
 from reflector.events.event import MEMORY_CHANGED
 from reflector.exchange.merge import merge_ledger
 from reflector.exchange.transfer import exported, load_ledger
 from reflector.locate import person_folder
-from reflector.memory.looks import plain_digest
 from reflector.project import Project
 from tests.conftest import first_fast
 from tests.memory.world import World

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
+from reflector.attribution.steps import plain_digest
 from reflector.files import Changed
 from reflector.ledger.errors import LedgerError
 from reflector.ledger.store import Ledger
 from reflector.memory import restoring
 from reflector.memory.bytes import versions_folder
 from reflector.memory.changes import Store, changes_in
-from reflector.memory.looks import plain_digest
 from reflector.memory.restoring import plan_undo, restore
 from reflector.project import Project
 from reflector.sessions.memory_drain import bring_up_to_date

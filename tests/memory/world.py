@@ -18,10 +18,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from reflector.attribution.calls import Transcript
+from reflector.attribution.steps import plain_digest
 from reflector.events.event import MEMORY_CHANGED
 from reflector.memory.backfill import fill_back
-from reflector.memory.calls import Transcript
-from reflector.memory.looks import kept_secret, keyed_digest, plain_digest
+from reflector.memory.digests import kept_secret, keyed_digest
 from reflector.memory.recording import Recorder, record_changes
 from reflector.project import Project
 from reflector.sessions.drain import drain_project

@@ -5,15 +5,13 @@ import time
 from pathlib import Path
 from typing import NamedTuple
 
+from reflector.attribution.calls import Call, Edit, Transcript
+from reflector.attribution.naming import steps_of
+from reflector.attribution.steps import UNSEEN_CONTENT, Author, Difference, Step, content_of
 from reflector.events.memory import AGENT, YOU
-from reflector.memory.calls import Call, Edit, Transcript
-from reflector.memory.files import Watched
-from reflector.memory.looks import UNSEEN_CONTENT, Difference, content_of
-from reflector.memory.naming import steps_of
-from reflector.memory.new_change import Author, NewChange
 
 _PLAYS = 1_000
-_WATCHED = Watched(Path("/shop/CLAUDE.md"), Path("/shop"), "CLAUDE.md")
+_FILE = "CLAUDE.md"
 _SESSIONS = ("first", "second")
 
 
@@ -69,7 +67,7 @@ class _Play:
         self.now += 0.003
         self._changes(session, after)
         self.now += 0.002
-        call = Call(_WATCHED, former=former, author=author, began=began, time=self.now)
+        call = Call(_FILE, former=former, author=author, began=began, time=self.now)
         self.calls.append(call._replace(**facts))  # type: ignore[arg-type]
 
     def _hand(self) -> None:
@@ -93,14 +91,14 @@ class _Play:
             line, after = "", self.content  # the command changes nothing
         self._calls(after, is_shell=True, text=f"printf -- '{line}\\n' >> CLAUDE.md")
 
-    def steps(self) -> list[NewChange]:
+    def steps(self) -> list[Step]:
         contents = map(content_of, (self.before, self.content))
-        difference = Difference(_WATCHED, *contents, 999.0, self.written_at)
+        difference = Difference(_FILE, *contents, 999.0, self.written_at)
         sessions = [Transcript(Path(f"/{name}.jsonl"), "/shop") for name in _SESSIONS]
         return steps_of(difference, self.calls, sessions)
 
 
-def _is_wrong(play: _Play, before: bytes | None, step: NewChange) -> bool:
+def _is_wrong(play: _Play, before: bytes | None, step: Step) -> bool:
     """Whether a step has lines that its session did not add, and is not the content that a call of
     the session left.
     """
@@ -131,15 +129,13 @@ def test_many_commands_of_a_large_file_take_seconds() -> None:
     seen = before.replace(b"number 3 ", b"nummer 3 ")
     author = Author(AGENT, "Claude Code", "first", "call")
     calls = [
-        Call(
-            _WATCHED, is_shell=True, text=f"run {number} > CLAUDE.md", author=author, began=1_000.0
-        )
+        Call(_FILE, is_shell=True, text=f"run {number} > CLAUDE.md", author=author, began=1_000.0)
         for number in range(12)
     ]
     edit = Edit(b"- Rule nummer", b"- Regel nummer")
-    shown = Call(_WATCHED, edits=(edit,), former=content_of(seen), author=author, began=1_001.0)
+    shown = Call(_FILE, edits=(edit,), former=content_of(seen), author=author, began=1_001.0)
     calls = [call._replace(time=call.began) for call in (*calls, shown)]
     contents = map(content_of, (before, before + b"- By hand.\n"))
     began = time.process_time()
-    assert len(steps_of(Difference(_WATCHED, *contents, 999.0, 1_050.0), calls, [])) == 3
+    assert len(steps_of(Difference(_FILE, *contents, 999.0, 1_050.0), calls, [])) == 3
     assert time.process_time() - began < 5

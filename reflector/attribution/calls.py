@@ -1,4 +1,5 @@
-"""The tool calls of a session that write watched files, from its transcript.
+"""The tool calls of a session that write some files, and your words before them, from its
+transcript.
 
 An editor's call has the new content, or the edits that lead to it. The effect of a command on the
 file that it names is unknown, so the command counts only if it can write the file.
@@ -14,18 +15,16 @@ from contextlib import suppress
 from functools import lru_cache
 from math import inf
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
-from reflector.events.event import time_of
+from reflector.attribution.steps import NO_FILE, UNSEEN_CONTENT, Author, Content, content_of
+from reflector.events.event import time_of, written
 from reflector.events.memory import AGENT
 from reflector.files import open_regular
-from reflector.memory.files import Table, Watched
-from reflector.memory.looks import NO_FILE, UNSEEN_CONTENT, Content, content_of
-from reflector.memory.new_change import Author
 from reflector.text.bounds import clean
 from reflector.transcripts.building import fields, objects, plain_text
 from reflector.transcripts.message import ToolCall, ToolResult
-from reflector.transcripts.reading import UnknownTranscript, open_session
+from reflector.transcripts.reading import UnknownTranscript, open_session, read_messages
 
 _EDITORS = frozenset(("Edit", "MultiEdit", "Write"))
 _SHELLS = frozenset(("Bash", "PowerShell", "Shell"))
@@ -54,6 +53,24 @@ _INTO = r">{1,2}\s*['\"]?([^\s'\"`;|&<>()]+)"
 _FOLDER = r"\A\s*cd\s+['\"]?([^\s'\"`;|&]+)['\"]?\s*(?:&&|;|\n)"
 
 
+class Files(Protocol):
+    """The files whose changes count."""
+
+    @property
+    def endings(self) -> tuple[str, ...]:
+        """The suffixes of the names of all files."""
+
+    @property
+    def tools(self) -> Mapping[str, str]:
+        """The files that tools write without naming them, by the tool."""
+
+    def name_of(self, path: str, base: str) -> str | None:
+        """Return the name of the file at a path from a tool call; None if it does not count.
+
+        base  the folder of a relative path
+        """
+
+
 class Transcript(NamedTuple):
     """The transcript of a session.
 
@@ -72,31 +89,46 @@ class Transcript(NamedTuple):
         """Return whether the session ran at any time between two moments."""
         return self.began <= until and self.ended >= since
 
-    def may_write(self, files: Iterable[Watched], table: Table) -> bool:
-        """Return whether a call may write one of some files.
+    def may_write(self, names: Iterable[str], files: Files) -> bool:
+        """Return whether a call may write one of the files with some names.
 
         Such a transcript contains the name of the file, or of a tool that writes without naming a
         file.
         """
-        names = [Path(watched.file).name for watched in files]
-        if not all(map(str.isascii, names)):
+        words = [*(Path(name).name for name in names), *files.tools]
+        if not all(map(str.isascii, words)):
             return True  # JSON may escape the name
-        words = list(map(str.encode, [*names, *table.tools]))
+        encoded = list(map(str.encode, words))
         with suppress(OSError), open_regular(self.path) as file:
-            return any(word in line for line in file for word in words)
+            return any(word in line for line in file for word in encoded)
         return False
 
 
 class Edit(NamedTuple):
-    """A replacement of one text by another; with `everywhere`, of each occurrence."""
+    """A replacement of one text by another; with `everywhere`, of each occurrence. Without an old
+    text, it creates a file.
+    """
 
     old: bytes
     new: bytes
     everywhere: bool = False
 
+    def apply(self, text: bytes | None) -> bytes | None:
+        """Return a text after the edit; None if the edit does not fit the text."""
+        if text is None:
+            return self.new if not self.old else None
+        old = self.old
+        new = self.new
+        if b"\r\n" in text and old not in text:  # an editor hides Windows line ends
+            old = old.replace(b"\n", b"\r\n")
+            new = new.replace(b"\n", b"\r\n")
+        if not old or old not in text:
+            return None
+        return text.replace(old, new, -1 if self.everywhere else 1)
+
 
 class Call(NamedTuple):
-    """A tool call that wrote a watched file.
+    """A tool call that wrote a file.
 
     content  the whole new content of the file; None if the call does not have it
     edits    the edits that lead to the new content; none if the call does not have them either
@@ -108,7 +140,7 @@ class Call(NamedTuple):
     time     the time of its result
     """
 
-    watched: Watched
+    file: str
     content: Content | None = None
     edits: tuple[Edit, ...] = ()
     is_shell: bool = False
@@ -119,13 +151,9 @@ class Call(NamedTuple):
     time: float = 0.0
 
     @property
-    def file(self) -> str:
-        return self.watched.file
-
-    @property
     def key(self) -> tuple[str, str, str]:
         """The file, the session and the call, which are the key of the change in the log."""
-        return self.watched.file, self.author.session, self.author.call
+        return self.file, self.author.session, self.author.call
 
     @property
     def is_opaque(self) -> bool:
@@ -144,12 +172,11 @@ class Call(NamedTuple):
 
         The result of the call is a better source than the content that was known before.
         """
-        former = self.former
-        if not former.is_known:
+        if not self.former.is_known:
             return content
         # Claude Code shows line ends of Windows as those of other systems.
         shown = content.bytes and content.bytes.replace(b"\r\n", b"\n")
-        return content if shown and shown == former.bytes else former
+        return content if shown and shown == self.former.bytes else self.former
 
     def apply(self, before: Content) -> Content | None:
         """Return the content after the call; None if it cannot be determined."""
@@ -157,10 +184,19 @@ class Call(NamedTuple):
             return self.content
         text = before.bytes
         for edit in self.edits:
-            text = _edited(text, edit)
+            text = edit.apply(text)
             if text is None:
                 return None
         return content_of(text)
+
+    def take_back(self, after: Content) -> Content | None:
+        """Return the content before the call; None if it cannot be determined."""
+        text = after.bytes
+        for edit in reversed(self.edits):
+            if text is None or edit.everywhere or text.count(edit.new) != 1:
+                return None
+            text = text.replace(edit.new, edit.old)
+        return content_of(text) if self.edits else None
 
     def is_seen_in(self, content: Content) -> bool:
         """Return whether a content has all new texts of the call."""
@@ -185,15 +221,6 @@ class Call(NamedTuple):
             return True
         has_added_line = any(_has_all(words, line) for line in change.added)
         return is_last and not has_added_line
-
-    def take_back(self, content: Content) -> Content | None:
-        """Return the content before the call; None if it cannot be determined."""
-        text = content.bytes
-        for edit in reversed(self.edits):
-            if text is None or edit.everywhere or text.count(edit.new) != 1:
-                return None
-            text = text.replace(edit.new, edit.old)
-        return content_of(text) if self.edits else None
 
 
 class _ChangeWords(NamedTuple):
@@ -225,27 +252,11 @@ def _has_all(words: set[bytes], sought: set[bytes]) -> bool:
     return bool(sought) and sought <= words
 
 
-def _edited(text: bytes | None, edit: Edit) -> bytes | None:
-    """Return a text after an edit; None if the edit does not fit the text. An edit without an old
-    text creates a file.
-    """
-    if text is None:
-        return edit.new if not edit.old else None
-    old = edit.old
-    new = edit.new
-    if b"\r\n" in text and old not in text:  # an editor hides Windows line ends
-        old = old.replace(b"\n", b"\r\n")
-        new = new.replace(b"\n", b"\r\n")
-    if not old or old not in text:
-        return None
-    return text.replace(old, new, -1 if edit.everywhere else 1)
-
-
-def calls_of(transcript: Transcript, table: Table) -> list[Call]:
-    """Return the calls of a session that wrote watched files; none if it cannot be read."""
+def calls_of(transcript: Transcript, files: Files) -> list[Call]:
+    """Return the calls of a session that wrote files; none if it cannot be read."""
     made: list[Call] = []
+    waiting: dict[str, list[Call]] = {}
     with suppress(OSError, UnknownTranscript, ValueError), open_session(transcript.path) as reading:
-        waiting: dict[str, list[Call]] = {}
         for message in reading:
             moment = time_of(message.timestamp)
             now = moment.timestamp() if moment else 0.0
@@ -258,17 +269,14 @@ def calls_of(transcript: Transcript, table: Table) -> list[Call]:
                 call_id = clean(call.id or message.uuid, MAX_ID)
                 session = clean(reading.conversation.session_id, MAX_ID)
                 author = Author(AGENT, reading.reader.name, session, call_id)
-                text = plain_text(call.whole.get("command")) or json.dumps(
-                    call.whole, ensure_ascii=False
-                )
-                written = [
-                    each._replace(text=text, author=author, began=now, time=now)
-                    for each in _written(call, table, transcript.folder)
+                writes = [
+                    each._replace(text=_text_of(call), author=author, began=now, time=now)
+                    for each in _written(call, files, transcript.folder)
                 ]
                 if call.id:
-                    waiting[call.id] = written
+                    waiting[call.id] = writes
                 else:
-                    made += written
+                    made += writes
     return made
 
 
@@ -278,38 +286,44 @@ def _former(result: ToolResult) -> Content:
     return content_of(_bytes(result.former))
 
 
-def _written(call: ToolCall, table: Table, folder: str) -> Iterator[Call]:
-    """Yield the changes of watched files that a call makes if it succeeds.
+def _text_of(call: ToolCall) -> str:
+    command = plain_text(call.whole.get("command"))
+    return command or json.dumps(call.whole, ensure_ascii=False)
+
+
+def _written(call: ToolCall, files: Files, folder: str) -> Iterator[Call]:
+    """Yield the changes of files that a call makes if it succeeds.
 
     folder  the folder in which the session works
     """
-    if watched := table.tools.get(call.name):
-        yield Call(watched)
+    if file := files.tools.get(call.name):
+        yield Call(file)
     elif call.name in _EDITORS:
-        yield from _by_editor(call, table, folder)
+        yield from _by_editor(call, files, folder)
     elif call.name in _SHELLS:
         command = plain_text(call.whole.get("command"))[:_MAX_COMMAND]
-        for watched in _files_written(command, table, folder):
-            yield Call(watched, is_shell=True)
+        for file in _files_written(command, files, folder):
+            yield Call(file, is_shell=True)
 
 
-def _by_editor(call: ToolCall, table: Table, folder: str) -> Iterator[Call]:
-    """Yield the changes of watched files by an editing tool: with their edits, with the whole
-    content of a written file, or without either for a patch.
+def _by_editor(call: ToolCall, files: Files, folder: str) -> Iterator[Call]:
+    """Yield the changes of files by an editing tool: with their edits, with the whole content of a
+    written file, or without either for a patch.
     """
     arguments = call.whole
-    patch = plain_text(arguments.get("input")) or plain_text(arguments.get("patch"))
-    patched = re.findall(_PATCHED, patch)
-    names = patched or [plain_text(arguments.get("file_path")) or "/"]
-    for watched in filter(None, (table.watch_of(name.strip(), folder) for name in names)):
+    paths = re.findall(_PATCHED, plain_text(arguments.get("input") or arguments.get("patch")))
+    change = Call("")
+    if not paths:
+        paths = [plain_text(arguments.get("file_path"))]
         content = arguments.get("content")
-        if patched:
-            yield Call(watched)
-        elif call.name == "Write" and isinstance(content, str):
-            yield Call(watched, content_of(_bytes(content)))
+        if call.name == "Write" and isinstance(content, str):
+            change = Call("", content_of(_bytes(content)))
         else:
             edits = objects(arguments.get("edits")) or [fields(arguments)]
-            yield Call(watched, edits=tuple(filter(None, map(_edit_of, edits))))
+            change = Call("", edits=tuple(filter(None, map(_edit_of, edits))))
+    for path in paths:
+        if file := files.name_of(path.strip(), folder):
+            yield change._replace(file=file)
 
 
 def _edit_of(arguments: Mapping[str, Any]) -> Edit | None:
@@ -324,9 +338,9 @@ def _bytes(text: str) -> bytes:
     return text.encode("utf-8", "surrogatepass")
 
 
-def _files_written(command: str, table: Table, folder: str) -> set[Watched]:
-    """Return the watched files that a command names and can write."""
-    if not any(ending in command for ending in table.endings):
+def _files_written(command: str, files: Files, folder: str) -> set[str]:
+    """Return the files that a command names and can write."""
+    if not any(ending in command for ending in files.endings):
         return set()
     words = re.findall(_INTO, command)
     if re.search(_INTERPRETERS, command) and re.search(_OPENS_TO_WRITE, command):
@@ -339,5 +353,22 @@ def _files_written(command: str, table: Table, folder: str) -> set[Watched]:
     moved = re.match(_FOLDER, command)
     if moved:
         folder = os.path.join(folder, os.path.expanduser(moved[1]))  # noqa: PTH111, PTH118
-    names = (word.replace("$HOME", "~") for word in words if word.endswith(table.endings))
-    return set(filter(None, (table.watch_of(name, folder) for name in names)))
+    paths = (word.replace("$HOME", "~") for word in words if word.endswith(files.endings))
+    return set(filter(None, (files.name_of(path, folder) for path in paths)))
+
+
+def words_before_call(transcript: Path, call: str, until: str) -> str:
+    """Return your last words in a transcript before a call and a time; "" if there are none.
+
+    Raises: OSError, UnknownTranscript.
+    """
+    words = ""
+    for message in read_messages(transcript):
+        time = time_of(message.timestamp)
+        if time is not None and written(time) > until:
+            break
+        if message.origin == "human" and message.text.strip():
+            words = message.text
+        if call and (call == message.uuid or any(each.id == call for each in message.calls)):
+            break
+    return words

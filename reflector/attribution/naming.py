@@ -1,4 +1,4 @@
-"""Who changed a watched file between two looks: a tool call, git, you, or unknown.
+"""Who changed a file between two looks: a tool call, git, you, or unknown.
 
 The calls and the moves of HEAD are replayed in order on the content of the last look. If they lead
 to the present content, each step has its author. If they do so only with further changes between
@@ -13,14 +13,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
+from operator import attrgetter
 from pathlib import Path
 from typing import NamedTuple
 
-from reflector.events.memory import LOOK, UNKNOWN, YOU
-from reflector.memory.calls import MAX_ID, Call, Transcript
-from reflector.memory.git_changes import Move
-from reflector.memory.looks import UNSEEN_CONTENT, Content, Difference
-from reflector.memory.new_change import Author, NewChange
+from reflector.attribution.calls import MAX_ID, Call, Transcript
+from reflector.attribution.git_changes import Move
+from reflector.attribution.steps import UNSEEN_CONTENT, Author, Content, Difference, Step
+from reflector.events.memory import UNKNOWN, YOU
 from reflector.text.bounds import clean
 from reflector.transcripts.reading import session_named_in
 
@@ -35,6 +35,7 @@ _TICK_S = 0.01
 _LATE_S = 0.999
 #: The most changes of one file that one comparison replays.
 _MOST_EVIDENCE = 300
+_BY_TIME = attrgetter("time")
 
 
 @lru_cache(maxsize=64)  # a replay calls this often
@@ -44,20 +45,20 @@ def _session_of(path: Path) -> str:
 
 def steps_of(
     difference: Difference, evidence: Iterable[Evidence], sessions: Sequence[Transcript]
-) -> list[NewChange]:
+) -> list[Step]:
     """Return the changes that lead from one look to the next, oldest first.
 
     The last change has the present content. Only commits have the content before them.
     """
     concerning = (each for each in evidence if _may_explain(each, difference))
-    newest = sorted(concerning, key=_time)[-_MOST_EVIDENCE:]
+    newest = sorted(concerning, key=_BY_TIME)[-_MOST_EVIDENCE:]
     # The clock of git has whole seconds, so a move may be before or after a call of its second.
     late = [
         each._replace(time=each.time + _LATE_S) if isinstance(each, Move) else each
         for each in newest
     ]
     for has_gaps in (False, True):
-        for ordered in (sorted(late, key=_time), newest):
+        for ordered in (sorted(late, key=_BY_TIME), newest):
             replay = _Replay(difference, ordered, sessions, has_gaps)
             steps = replay.steps_from(_State(0, difference.before))
             if steps:
@@ -66,20 +67,16 @@ def steps_of(
 
 
 def _may_explain(evidence: Evidence, difference: Difference) -> bool:
-    if evidence.file != difference.watched.file:
+    if evidence.file != difference.file:
         return False
     return isinstance(evidence, Move) or evidence.is_after(difference.since)
 
 
-def _time(evidence: Evidence) -> float:
-    return evidence.time
+def _step(evidence: Evidence, after: Content) -> Step:
+    return Step(evidence.file, UNSEEN_CONTENT, after, evidence.author, evidence.time)
 
 
-def _step(evidence: Evidence, after: Content) -> NewChange:
-    return NewChange(evidence.file, UNSEEN_CONTENT, after, evidence.author, evidence.time, LOOK)
-
-
-def _moved(move: Move) -> list[NewChange]:
+def _moved(move: Move) -> list[Step]:
     """Return the steps of a move of HEAD: one for each commit that it brought."""
     commits = [commit._replace(time=move.time) for commit in move.commits]
     return commits or [_step(move, move.after)]
@@ -111,7 +108,7 @@ class _State(NamedTuple):
 
 
 #: Steps, and the state after them.
-_Way = tuple[Sequence[NewChange], _State]
+_Way = tuple[Sequence[Step], _State]
 
 
 @dataclass
@@ -129,31 +126,27 @@ class _Replay:
     _failed: set[_State] = field(default_factory=set)
 
     @cached_property
-    def _befores(self) -> list[Content | None]:
-        """The content before each evidence, computed back from the content at the end.
-
-        It is None for an evidence before which the content cannot be determined.
-        """
-        befores: list[Content | None] = []
-        content: Content | None = self.difference.after
+    def _befores(self) -> list[Content]:
+        """The content before each evidence, computed back from the content at the end."""
+        befores: list[Content] = []
+        content = self.difference.after
         for each in reversed(self.evidence):
-            if isinstance(each, Call) and content is not None:
-                content = each.take_back(content)
+            if isinstance(each, Call):
+                content = each.take_back(content) or UNSEEN_CONTENT
             befores.append(content)
         return befores[::-1]
 
-    def gap(self, after: Content, until: float) -> NewChange:
+    def gap(self, after: Content, until: float) -> Step:
         """Return the change to a content that no evidence explains."""
-        file = self.difference.watched.file
         since = self.difference.since
         active = [session for session in self.sessions if session.is_active(since, until)]
         author = Author(YOU)
         if active:
-            newest = max(active, key=lambda session: session.ended)
+            newest = max(active, key=attrgetter("ended"))
             author = Author(UNKNOWN, session=_session_of(newest.path))
-        return NewChange(file, UNSEEN_CONTENT, after, author, until, LOOK)
+        return Step(self.difference.file, UNSEEN_CONTENT, after, author, until)
 
-    def steps_from(self, state: _State) -> list[NewChange] | None:
+    def steps_from(self, state: _State) -> list[Step] | None:
         """Return the steps from a state to the present content; None if there are no such steps."""
         if state in self._failed or self._attempts <= 0:
             return None
@@ -167,7 +160,7 @@ class _Replay:
         self._failed.add(state)
         return None
 
-    def _end(self, state: _State) -> list[NewChange] | None:
+    def _end(self, state: _State) -> list[Step] | None:
         """Return the steps from the state after all evidence to the present content; None if there
         are no such steps.
         """
@@ -178,7 +171,7 @@ class _Replay:
 
     def _steps_to(
         self, content: Content, state: _State, until: float, *, is_last: bool = False
-    ) -> list[NewChange] | None:
+    ) -> list[Step] | None:
         """Return the steps from a state to a content of the file at a moment; None if there are no
         such steps.
 
@@ -231,10 +224,9 @@ class _Replay:
             if call.is_seen_in(content):
                 yield [], state.skips()
         for before in (call.former, self._befores[state.place]):
-            if before is not None and before.is_known:
-                steps = self._steps_to(before, state, call.began)
-                if steps is not None:
-                    yield from _applied(call, before, state, steps)
+            steps = self._steps_to(before, state, call.began) if before.is_known else None
+            if steps is not None:
+                yield from _applied(call, before, state, steps)
         if hidden is None or call.former.is_known:
             return
         yield from _applied(call, call.former, state)
@@ -243,7 +235,7 @@ class _Replay:
 
 
 def _applied(
-    call: Call, before: Content, state: _State, steps: Sequence[NewChange] = ()
+    call: Call, before: Content, state: _State, steps: Sequence[Step] = ()
 ) -> Iterator[_Way]:
     """Yield the way by a call after some steps to the content before it."""
     after = call.apply(before)

@@ -2,13 +2,12 @@
 
 import pytest
 
-from reflector.memory.files import MAX_BYTES
-from reflector.memory.git_changes import Repository
-from reflector.memory.new_change import NewChange
+from reflector.attribution.git_changes import Repository
+from reflector.attribution.steps import MAX_BYTES, Step
 from tests.memory.world import World
 
 
-def _commits(world: World, *places: str) -> list[NewChange]:
+def _commits(world: World, *places: str) -> list[Step]:
     return list(Repository(world.root).commits(places or ["CLAUDE.md"]))
 
 

@@ -1,4 +1,4 @@
-"""Changes of watched files that git made, or that its commits contain.
+"""Changes of files that git made, or that its commits contain.
 
 Invariant: git is only read. A change is git's only if the content before and after it is that of
 the commits.
@@ -14,12 +14,18 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import NamedTuple
 
-from reflector.events.memory import CHECKOUT, COMMIT, GIT, MERGE, STASH
+from reflector.attribution.steps import (
+    MAX_BYTES,
+    NO_FILE,
+    UNSEEN_CONTENT,
+    Author,
+    Content,
+    Step,
+    content_of,
+)
+from reflector.events.memory import CHECKOUT, COMMIT, MERGE, STASH
 from reflector.files import read_bounded
 from reflector.git import GitUnavailable, git_says, read_blobs, repository
-from reflector.memory.files import MAX_BYTES
-from reflector.memory.looks import NO_FILE, UNSEEN_CONTENT, Content, content_of
-from reflector.memory.new_change import Author, NewChange
 from reflector.text.bounds import clean
 
 _MOST_MOVES = 500
@@ -46,6 +52,15 @@ _COMMIT = b"\x01"
 _Here = Mapping[bytes | None, bytes | None]
 
 
+class _Entry(NamedTuple):
+    """An entry of a reflog: a move from one commit to another."""
+
+    old: str
+    new: str
+    time: int
+    subject: str
+
+
 class Move(NamedTuple):
     """A move of HEAD to a commit that changes one file.
 
@@ -60,11 +75,11 @@ class Move(NamedTuple):
     before: Content
     after: Content
     forces: bool = False
-    commits: tuple[NewChange, ...] = ()
+    commits: tuple[Step, ...] = ()
 
 
 class Repository:
-    """The repository of a project, limited to watched files.
+    """The repository of a project.
 
     root  None for files that are not in a project
     """
@@ -74,9 +89,9 @@ class Repository:
         folder = repository(root)[1] if root is not None else None
         self._logs = folder / "logs" if folder is not None else None
 
-    def tracked(self, files: Collection[str]) -> set[str]:
-        """Return the files that git tracks."""
-        listed = self._ask("ls-files", "-z", "--", *_literal(files)) if files else b""
+    def tracked(self, places: Collection[str]) -> set[str]:
+        """Return the files at some places, as pathspecs of git, that git tracks."""
+        listed = self._ask("ls-files", "-z", "--", *places) if places else b""
         return {os.fsdecode(name) for name in listed.split(b"\0") if name}
 
     def _ask(self, *arguments: str) -> bytes:
@@ -85,26 +100,16 @@ class Repository:
             return b""
         return git_says(self._root, *arguments) or b""
 
-    def _reflog(
-        self, name: str, start: int = 0, end: int | None = None
-    ) -> list[tuple[str, str, int, str]]:
-        """Return the newest moves of a reference between two offsets.
-
-        A move has both commits, the time and the subject.
-        """
-        log = b""
+    def _reflog(self, name: str) -> bytes:
+        """Return the log of a reference; nothing if it cannot be read."""
         with suppress(OSError):
-            log = read_bounded(self._logs / name, _MAX_REFLOG) if self._logs else b""
-        text = log[start if start <= len(log) else 0 : end].decode("utf-8", "replace")
-        moves = re.findall(_MOVE, text)[-_MOST_MOVES:]
-        return [(old, new, int(time), subject) for old, new, time, subject in moves]
+            return read_bounded(self._logs / name, _MAX_REFLOG) if self._logs else b""
+        return b""
 
     @property
     def reflog_size(self) -> int:
         """The size of the reflog of HEAD in bytes; 0 without a reflog."""
-        with suppress(OSError):
-            return (self._logs / "HEAD").stat().st_size if self._logs else 0
-        return 0
+        return len(self._reflog("HEAD"))
 
     def moves(
         self, files: Collection[str], start: int, known: Iterable[bytes | None] = ()
@@ -117,47 +122,49 @@ class Repository:
         start  the size of the reflog at the last look
         known  contents on this machine, which may have other line ends than in git
         """
-        entries = self._reflog("HEAD", start)
+        reflog = self._reflog("HEAD")
+        start = start if start <= len(reflog) else 0
+        heads = {commit for entry in _entries(reflog[:start]) for commit in entry[:2]}
+        entries = _entries(reflog[start:])
         here = {_unix(content): content for content in known}
         names = (
             _name(commit, file)
-            for old, new, *_ in reversed(entries)
-            for commit in (new, old)
+            for entry in reversed(entries)
+            for commit in (entry.new, entry.old)
             for file in files
         )
         contents = self._contents(names, here)
-        heads = {commit for move in self._reflog("HEAD", 0, start) for commit in move[:2]}
         moves: list[Move] = []
-        for old, new, time, subject in entries:
-            brings_commits = new not in heads and re.match(_BRINGS_COMMITS, subject) is not None
-            heads |= {old, new}
-            author = self._author(old, new, time)
+        for entry in entries:
+            brings_commits = entry.new not in heads and re.match(_BRINGS_COMMITS, entry.subject)
+            heads |= {entry.old, entry.new}
+            author = self._author(entry)
+            forces = not brings_commits and entry.subject.startswith(_FORCES)
             for file in files:
-                before = contents.get(_name(old, file))
-                after = contents.get(_name(new, file))
+                before = contents.get(_name(entry.old, file))
+                after = contents.get(_name(entry.new, file))
                 if before is None or after is None:
                     continue
-                forces = not brings_commits and subject.startswith(_FORCES)
-                move = Move(file, author, time, before, after, forces)
+                move = Move(file, author, entry.time, before, after, forces)
                 if brings_commits and before != after:
-                    moves.append(self._with_commits(move, old, here))
-                elif before != after or _rewrites(move, subject, moves):
+                    moves.append(self._with_commits(move, entry, here))
+                elif before != after or _rewrites(move, entry, moves):
                     moves.append(move)
         return moves
 
-    def _author(self, old: str, new: str, time: int) -> Author:
+    def _author(self, entry: _Entry) -> Author:
         """Return the author of a move without commits: a stash or a checkout."""
-        if old == new:  # a stash moves HEAD to its current commit, at most a second later
-            for _, stash, stashed_at, _ in self._reflog("refs/stash"):
-                if 0 <= time - stashed_at <= 1:
-                    return Author(STASH, commit=stash)
-        return Author(CHECKOUT, commit=new)
+        if entry.old == entry.new:  # a stash moves HEAD to its current commit, a second later
+            for stash in _entries(self._reflog("refs/stash")):
+                if 0 <= entry.time - stash.time <= 1:
+                    return Author(STASH, commit=stash.new)
+        return Author(CHECKOUT, commit=entry.new)
 
-    def _with_commits(self, move: Move, old: str, here: _Here) -> Move:
+    def _with_commits(self, move: Move, entry: _Entry, here: _Here) -> Move:
         """Return a move with the commits that it brought, if they lead to the content after it."""
-        new = move.author.commit
-        revisions = f"{old}..{new}" if old.strip("0") else new
-        commits = tuple(self.commits(_literal([move.file]), revisions, here=here))
+        has_old = entry.old.strip("0")
+        revisions = f"{entry.old}..{entry.new}" if has_old else entry.new
+        commits = tuple(self.commits([f":(literal){move.file}"], revisions, here=here))
         is_whole = bool(commits) and commits[-1].after == move.after
         return move._replace(commits=commits) if is_whole else move
 
@@ -167,7 +174,7 @@ class Repository:
         revisions: str = "HEAD",
         known: Collection[tuple[str, ...]] = (),
         here: _Here = MappingProxyType({}),
-    ) -> list[NewChange]:
+    ) -> list[Step]:
         """Return the newest changes of files in commits, oldest first.
 
         A merge counts as a change only if the file differs from all of its parents.
@@ -182,8 +189,7 @@ class Repository:
             for change in _changes(listed)
             if (change.file, change.author.commit) not in known
         ]
-        names = [name for change in changes for name in _names(change)]
-        contents = self._contents(names, here)
+        contents = self._contents((name for change in changes for name in _names(change)), here)
         with_contents = []
         for change in reversed(changes):
             after, before = map(contents.get, _names(change))
@@ -209,7 +215,13 @@ class Repository:
         }
 
 
-def _rewrites(move: Move, subject: str, earlier: Iterable[Move]) -> bool:
+def _entries(reflog: bytes) -> list[_Entry]:
+    """Return the newest entries of a reflog."""
+    entries = re.findall(_MOVE, reflog.decode("utf-8", "replace"))[-_MOST_MOVES:]
+    return [_Entry(old, new, int(time), subject) for old, new, time, subject in entries]
+
+
+def _rewrites(move: Move, entry: _Entry, earlier: Iterable[Move]) -> bool:
     """Return whether a move writes a file that is equal in both of its commits.
 
     `reset --hard` does this. It need not write a file that was just committed.
@@ -217,10 +229,10 @@ def _rewrites(move: Move, subject: str, earlier: Iterable[Move]) -> bool:
     is_committed = any(
         (each.file, each.after) == (move.file, move.after) and not each.forces for each in earlier
     )
-    return subject.startswith("reset") and move.after != NO_FILE and not is_committed
+    return entry.subject.startswith("reset") and move.after != NO_FILE and not is_committed
 
 
-def _changes(listed: bytes) -> Iterator[NewChange]:
+def _changes(listed: bytes) -> Iterator[Step]:
     """Yield the changes in the output of `_LOG`, without contents."""
     parts = (part.lstrip(b"\n") for part in listed.split(b"\0"))
     author = Author(COMMIT)
@@ -232,7 +244,7 @@ def _changes(listed: bytes) -> Iterator[NewChange]:
             author = Author(by, commit=texts[0], author=_people(*texts[3:]))
             time = float(texts[2])
         elif part:
-            yield NewChange(os.fsdecode(part), UNSEEN_CONTENT, UNSEEN_CONTENT, author, time, GIT)
+            yield Step(os.fsdecode(part), UNSEEN_CONTENT, UNSEEN_CONTENT, author, time)
 
 
 def _people(author: str, committer: str) -> str:
@@ -244,7 +256,7 @@ def _name(commit: str, file: str) -> str:
     return f"{commit}:./{file}"
 
 
-def _names(change: NewChange) -> list[str]:
+def _names(change: Step) -> list[str]:
     """Return the names of the contents after and before a commit."""
     commit = change.author.commit
     return [_name(commit, change.file), _name(f"{commit}^", change.file)]
@@ -252,7 +264,3 @@ def _names(change: NewChange) -> list[str]:
 
 def _unix(content: bytes | None) -> bytes | None:
     return content and content.replace(b"\r\n", b"\n")
-
-
-def _literal(files: Iterable[str]) -> Iterator[str]:
-    return (f":(literal){file}" for file in files)

@@ -1,0 +1,1 @@
+"""Who changed a file: a tool call of a session, git, you, or unknown."""
