@@ -159,8 +159,6 @@ class Place:
         if key not in self._found:  # a command calls this several times
             if self.dataset is not None:
                 found = Project.of_dataset(self.folder(), self.dataset, flags=flags)
-            elif self.user:  # the folder is created at the first write
-                found = Project.of_user(flags=flags)
             else:
                 found = Project.at(self.folder(), flags=flags)
             self._found[key] = found
@@ -184,15 +182,14 @@ class Place:
         """Return a command for the same playbook in the form that users type."""
         import shlex
 
-        where = (
-            ["--user"]
-            if self.user
-            else ["--project", str(self.root)]
-            if self.root is not None
-            else []
-        )
-        dataset = ["lab", "--dataset", self.dataset] if self.dataset is not None else []
-        return " ".join(["reflector", *map(shlex.quote, [*where, *dataset]), *words])
+        where: list[str] = []
+        if self.user:
+            where = ["--user"]
+        elif self.root is not None:
+            where = ["--project", str(self.root)]
+        if self.dataset is not None:
+            where += ["lab", "--dataset", self.dataset]
+        return " ".join(["reflector", *map(shlex.quote, where), *words])
 
     def here(self, text: str) -> str:
         """Return a text with commands, such as `reflector undo pat-001`, for the same playbook.
@@ -251,9 +248,7 @@ class Place:
         For a dry run, the ledger is only read. Only a command that `begins` a playbook creates one.
         Other commands get an empty ledger in memory if the project does not have a playbook.
         """
-        from reflector.sessions import spool
-
-        if dry_run or (not begins and spool.is_untouched(project or self.project())):
+        if dry_run or (not begins and self.is_untouched):
             with self.reading() as ledger:
                 yield ledger
                 if ledger.engine.url.in_memory and ledger.head().position:
@@ -276,10 +271,8 @@ class Place:
         a running drain, and sees one state of the ledger. It does not create files in a project
         without a playbook, and does not record anything in a read-only project.
         """
-        from reflector.sessions import spool
-
         project = self.project()
-        if spool.is_untouched(project):
+        if self.is_untouched:
             from reflector.ledger.store import Ledger
             from reflector.playbook_files.kept_copies import foreign_note
 
@@ -301,6 +294,8 @@ class Place:
                 with ledger.snapshot():
                     yield ledger
                 return
+            from reflector.sessions import spool
+
             with ledger.snapshot():
                 before = spool.current_state(project, ledger)
                 if spool.was_seen(project, before):
@@ -429,20 +424,18 @@ def _renamed(error: click.ClickException) -> click.UsageError | None:
     path = f"{context.command_path} {word}"
     typed = path.removeprefix("reflector ")
     if present := FORMER.get(typed):
-        return click.UsageError(f"`{path}` is now `reflector {present}`", context)
-    if meant := SYNONYMS.get(typed):
+        words = f"`{path}` is now `reflector {present}`"
+    elif meant := SYNONYMS.get(typed):
         words = f"`{path}` is not a command; use `reflector {meant}`"
-        return click.UsageError(words, context)
-    if subcommands := _subcommands(typed):
+    elif subcommands := _subcommands(typed):
         words = f"`{path}` is not a command; use {' or '.join(subcommands)}"
-        return click.UsageError(words, context)
-    if word in ("--user", "--project"):
+    elif word in ("--user", "--project"):
         rest = context.command_path.removeprefix("reflector ")
         value = " DIRECTORY" if word == "--project" else ""
-        return click.UsageError(
-            f"put {word} before the command: `reflector {word}{value} {rest}`", context
-        )
-    return None
+        words = f"put {word} before the command: `reflector {word}{value} {rest}`"
+    else:
+        return None
+    return click.UsageError(words, context)
 
 
 def _unquoted(error: click.ClickException) -> click.UsageError | None:

@@ -179,13 +179,7 @@ def recall(asked: Question, query: str, most: int) -> None:
     If no text matches well enough, `recall` lists nothing. `recall` does not use the network.
     """
     matches = recalling.recall(query, most, of=asked.playbook)
-    scores = ("score", "words", "cosine")
-    if asked.answers(
-        [
-            shaped(RecalledJson, match.document, **{name: getattr(match, name) for name in scores})
-            for match in matches
-        ]
-    ):
+    if asked.answers([shaped(RecalledJson, match, match.document) for match in matches]):
         return
     rows = [
         (

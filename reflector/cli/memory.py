@@ -10,22 +10,21 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from datetime import date, datetime
-from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING
 
 import click
 
 from reflector.cli.app import Place
-from reflector.cli.options import POSITION
+from reflector.cli.options import POSITION, root_of
 from reflector.cli.output import (
     day_words,
     note,
     print_difference,
     print_facts,
     print_json,
-    prose,
     safe,
+    say,
     shaped,
     short_time,
     table,
@@ -143,10 +142,6 @@ class ShownMemoryJson(MemoryJson):
     difference: list[str]
 
 
-def _root(place: Place) -> Path | None:
-    return None if place.user else place.folder()
-
-
 def memory_json(place: Place, change: Change) -> MemoryJson:
     """Return a change for JSON."""
     names = ("kind", "agent", "session", "commit", "author", "source")
@@ -167,7 +162,7 @@ def print_log(
 ) -> None:
     """Print the changes of watched files, newest first: all, or those of a file or a session."""
     with opened(place, moment=moment) as stores:
-        changes = changes_in(stores, _root(place))
+        changes = changes_in(stores, root_of(place))
     if topic is not None:
         changes = _about(place, changes, topic)
     newest = list(reversed(changes))[: most or None]
@@ -232,7 +227,7 @@ def _of_file(place: Place, changes: Sequence[Change], text: str) -> list[Change]
 
     The user may type its name as it is on a screen.
     """
-    file = file_named(_root(place), text)
+    file = file_named(root_of(place), text)
     if file is None:
         files = {one.file for one in changes if one.shown == text}
         file = files.pop() if len(files) == 1 else None
@@ -291,7 +286,7 @@ def _at(place: Place, position: str) -> list[Event]:
 def is_watched(place: Place, text: str) -> bool:
     """Return whether a text names a change of a watched file, or a file that could be one."""
     is_file = "/" in text or text.endswith(".md")
-    is_known = "." in text and ".." not in text and file_named(_root(place), text) is not None
+    is_known = "." in text and ".." not in text and file_named(root_of(place), text) is not None
     return is_file or is_known or is_memory(place, text)
 
 
@@ -300,7 +295,7 @@ def refuse_session(place: Place, text: str) -> None:
     if place.is_untouched:
         return
     with opened(place) as stores:
-        sessions = {one.fact("session") for one in changes_in(stores, _root(place))}
+        sessions = {one.fact("session") for one in changes_in(stores, root_of(place))}
     if any(session.startswith(text) for session in sessions if session):
         raise click.UsageError(
             f"reflector did not record session {safe(text)}, only its changes of memory files. To "
@@ -329,69 +324,76 @@ def print_change(place: Place, text: str, *, as_json: bool) -> None:
         print_json(ShownMemoryJson(**asdict(whole), words=words, difference=lines))
         return
     name = change.shown
-    prose(f"{change.place}  {name}, {when_words(change)}, {change.author}")
+    say(f"{change.place}  {name}, {when_words(change)}, {change.author}")
     if words:
-        prose(f'after you wrote: "{words}"')
+        say(f'after you wrote: "{words}"')
     print_difference(lines or ["reflector does not know the lines of this change."])
     _note_way_back(place, change)
 
 
-def print_blame(
-    place: Place,
-    file: str,
-    number: int | None,
-    moment: str | None,
-    *,
-    as_json: bool,
-) -> tuple[LineEvidence | None, int]:
-    """Print the author of each line of a watched file, or one line on one screen.
-
-    Return the counts of one line, which are also in the JSON, and the line at which its rule
-    begins. Your own files and past moments do not have counts.
-    """
-    begins = 0
+def print_blame(place: Place, file: str, moment: str | None, *, as_json: bool) -> None:
+    """Print the author of each line of a watched file."""
     with opened(place, moment=moment) as stores:
-        changes = [one for one in changes_in(stores, _root(place)) if one.file == file]
-        content = _content(place, file, changes) if moment is None else _former(file, changes)
+        changes, content = _history_of(place, stores, file, moment)
         lines = lines_with_writers(file, changes, content)
-        if number is not None:
-            if not 0 < number <= len(lines):
-                raise click.UsageError(
-                    f"{file} has only {counted(len(lines), 'line')}, so line {number} does not "
-                    "exist"
-                )
-            from reflector.instructions.units import begins_at  # only for this question
-
-            begins = begins_at(content.decode("utf-8-sig", "replace"), number)
-            added_at = _added_at(line_of(stores, changes, lines[begins - 1]))
-            lines = [line_of(stores, changes, lines[number - 1])]
-        session = _session_command(place, stores, lines[0].written) if number is not None else ""
-    evidence = None
-    if number is not None and moment is None and not file.startswith(("~", "/")):
-        from reflector.check.evidence import evidence_of  # imported only for this question
-
-        evidence = evidence_of(place.project(), f"{file}:{begins}", date.today(), added_at)
     if as_json:
         shown: dict[str, MemoryJson] = {}
-        print_json([_line_json(place, line, evidence, shown) for line in lines])
-    elif number is None:
-        _print_lines(place, file, lines)
+        print_json([_line_json(place, line, None, shown) for line in lines])
+        return
+    _print_lines(place, file, lines)
+    _note_unrecorded(place, file, lines)
+
+
+def print_blame_of_line(
+    place: Place, file: str, number: int, moment: str | None, *, as_json: bool
+) -> tuple[LineEvidence | None, int]:
+    """Print the author of a line of a watched file on one screen.
+
+    Return the counts of the line, which are also in the JSON, and the line at which its rule
+    begins. Your own files and past moments do not have counts.
+    """
+    from reflector.instructions.units import begins_at  # only for this question
+
+    with opened(place, moment=moment) as stores:
+        changes, content = _history_of(place, stores, file, moment)
+        lines = lines_with_writers(file, changes, content)
+        if not 0 < number <= len(lines):
+            raise click.UsageError(
+                f"{file} has only {counted(len(lines), 'line')}, so line {number} does not exist"
+            )
+        line = line_of(stores, changes, lines[number - 1])
+        session = _session_command(place, stores, line.written)
+    begins = begins_at(content.decode("utf-8-sig", "replace"), number)
+    evidence = None
+    if moment is None and not is_in_home(file):
+        from reflector.check.evidence import evidence_of  # only for this question
+
+        added_at = _added_at(lines[begins - 1])
+        evidence = evidence_of(place.project(), f"{file}:{begins}", date.today(), added_at)
+    if as_json:
+        print_json([_line_json(place, line, evidence, {})])
     else:
-        _print_line(place, file, lines[0], session)
-    if not (as_json or all(line.written or not line.text.strip() for line in lines)):
-        _note_unrecorded(place, file, lines)
+        _print_line(place, file, line, session)
+        _note_unrecorded(place, file, [line])
     return evidence, begins
+
+
+def is_in_home(file: str) -> bool:
+    """Return whether a watched file is the user's own, not a project's."""
+    return file.startswith(("~", "/"))
 
 
 def _note_unrecorded(place: Place, file: str, lines: Sequence[Line]) -> None:
     """Print why nothing is recorded of a file that is not watched, and the way on."""
+    if all(line.written or not line.text.strip() for line in lines):
+        return
     project = place.project()
     if file.startswith("~") and project.config.memory != "off" and not project.config.memory_user:
         note(
             "reflector does not record changes of files in your home folder. To record such "
             "changes from now on: reflector config set --global memory_user true"
         )
-    elif not file.startswith(("~", "/")) and file not in Table(project.root, "project").files:
+    elif not is_in_home(file) and file not in Table(project.root, "project").files:
         is_in_git = git_says(project.root, "ls-files", "--", file)
         at = f"-L {lines[0].number},{lines[-1].number} {quote(file)}"
         note(
@@ -420,7 +422,7 @@ def _session_command(place: Place, stores: Sequence[Store], change: Change | Non
 
 
 def _content(place: Place, file: str, changes: Sequence[Change]) -> bytes:
-    root = _root(place)
+    root = root_of(place)
     tables = [Table(root, scope) for scope in _SCOPES] if root is not None else []
     for each in tables:
         with suppress(OSError, KeyError):
@@ -439,13 +441,18 @@ def _content(place: Place, file: str, changes: Sequence[Change]) -> bytes:
     return read_watched(changes[-1]) or b""
 
 
-def _former(file: str, changes: Sequence[Change]) -> bytes:
-    """Return the content of a file after its last change up to a moment."""
+def _history_of(
+    place: Place, stores: Sequence[Store], file: str, moment: str | None
+) -> tuple[list[Change], bytes]:
+    """Return the changes of a file up to a moment, and its content then."""
+    changes = [one for one in changes_in(stores, root_of(place)) if one.file == file]
+    if moment is None:
+        return changes, _content(place, file, changes)
     last = changes[-1] if changes else None
     content = last.store.versions.read(last.after) if last is not None else None
     if content is None:
         raise click.UsageError(f"reflector does not have a copy of {file} from that time")
-    return content
+    return changes, content
 
 
 def _line_json(
@@ -495,7 +502,7 @@ def _short_who(change: Change | None) -> str:
 
 
 def _print_line(place: Place, file: str, line: Line, session: str) -> None:
-    prose(f"{shown_name(file)}:{line.number}  {line.text}")
+    say(f"{shown_name(file)}:{line.number}  {line.text}")
     change = line.written
     if change is None:
         words = (
@@ -544,55 +551,48 @@ def undo_memory(
 ) -> None:
     """Undo a change, the newest change of a file, or all changes of a session."""
     with opened(place, changes=not dry_run) as stores:
-        is_place = POSITION.fullmatch(text) is not None
-        changes = changes_in(stores, None if is_place else _root(place))
         only_lines = yes
         if session:
+            changes = changes_in(stores, root_of(place))
             chosen = _of_session(place, changes, text)
-        elif is_place:
+        elif POSITION.fullmatch(text):
+            changes = changes_in(stores)
             chosen = [_needed(place, stores, text)]
         else:
-            named = _needed_of_file(place, changes, text)
-            chosen = [_newest(place, named)]
-            only_lines = yes or has_only_undos_since(named, chosen[0])
+            changes = _needed_of_file(place, changes_in(stores, root_of(place)), text)
+            chosen = [_newest(place, changes)]
+            only_lines = yes or has_only_undos_since(changes, chosen[0])
         words = ["--memory", text] if session else [chosen[0].place]
         command = place.command("undo", *words, "--yes")
         try:
             planned = plan_undo(chosen, command, only_lines=only_lines or dry_run)
         except UndoRefused as error:
-            more = _by_hand(place, chosen) or _since(place, changes, chosen)
-            raise UndoRefused("\n".join([str(error), *more])) from error
+            raise UndoRefused("\n".join([str(error), *_reasons(place, changes, chosen)])) from error
         restored = planned if dry_run else restore(planned)
     if as_json:
-        print_json([_restored_json(place, one) for one in restored])
+        print_json([_restored_json(place, version) for version in restored])
         return
     for version in restored:
         _print_restored(place, version, dry_run=dry_run)
     if dry_run:
-        is_partial = planned[0].left or not all(version.is_whole for version in planned)
+        is_whole = all(version.is_whole and not version.left for version in planned)
         how = "To make this change, run the command without --dry-run."
-        if is_partial and not only_lines:
+        if not (is_whole or only_lines):
             how = f"To make only these changes: {command}"
         note(f"Nothing was changed. {how}")
 
 
-def _by_hand(place: Place, chosen: Sequence[Change]) -> list[str]:
-    """Return the difference of a change that no command takes back. Of a new file, it is the whole
-    file.
+def _reasons(place: Place, changes: Sequence[Change], chosen: Sequence[Change]) -> list[str]:
+    """Return the difference of a change that no command takes back, or else the later changes of
+    its file. Of a new file, the difference would be the whole file.
     """
-    (change, *others) = chosen
-    if others or change.undone_at or not change.before or _way_back(place, change)[0]:
-        return []
-    return list(difference_of(change))
-
-
-def _since(place: Place, changes: Sequence[Change], chosen: Sequence[Change]) -> list[str]:
-    """Return the places of the later changes of a file that is not written because of them."""
     (change, *others) = chosen
     if others or change.undone_at:
         return []
-    of_file = [one for one in changes if one.file == change.file]
-    later = [one.place for one in of_file[of_file.index(change) + 1 :]]
+    if change.before and not _way_back(place, change)[0] and (lines := [*difference_of(change)]):
+        return lines
+    of_file = [one.place for one in changes if one.file == change.file]
+    later = of_file[of_file.index(change.place) + 1 :]
     if not later:
         return []
     shown = ", ".join(later[-_MOST_LATER:])
@@ -670,14 +670,14 @@ def _print_restored(place: Place, version: Restored, *, dry_run: bool) -> None:
     """Print the restored file and the command that undoes it; for a dry run, the difference."""
     name = shown_name(version.file)
     if version.then is None:
-        prose(f"reflector {'would remove' if dry_run else 'removed'} {name}.")
+        say(f"reflector {'would remove' if dry_run else 'removed'} {name}.")
     elif version.is_whole:
         restores = "would restore" if dry_run else "restored"
-        prose(f"reflector {restores} {name} to its text before change {version.places[0]}.")
+        say(f"reflector {restores} {name} to its text before change {version.places[0]}.")
     else:
         undoes = "would undo" if dry_run else "undid"
         places = ", ".join(version.places)
-        prose(f"reflector {undoes} only the lines of change {places} in {name}.")
+        say(f"reflector {undoes} only the lines of change {places} in {name}.")
     for why in version.left:
         note(why)
     if dry_run:
@@ -689,7 +689,7 @@ def _print_restored(place: Place, version: Restored, *, dry_run: bool) -> None:
 def memory_waiting(place: Place) -> list[MemoryJson]:
     """Return the changes of agents that wait for you to keep or undo them."""
     with opened(place) as stores:
-        waiting = undecided(place.project(), changes_in(stores, _root(place)))
+        waiting = undecided(place.project(), changes_in(stores, root_of(place)))
         return [memory_json(place, change) for change in waiting]
 
 

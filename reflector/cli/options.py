@@ -334,7 +334,8 @@ class FileLine(NamedTuple):
     number: int | None
 
 
-def _root_of(place: Place) -> Path | None:
+def root_of(place: Place) -> Path | None:
+    """Return the project's folder; None for the user's own playbook."""
     return None if place.user else place.folder()
 
 
@@ -344,19 +345,19 @@ class _Line(click.ParamType[Any]):
     name = "line"
 
     def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        file, _, number = value.rpartition(":")
-        is_line = bool(file) and number.isascii() and number.isdecimal() and len(number) < 9
+        match = re.fullmatch(r"(.+):([0-9]{1,8})", value)
+        file, number = (match[1], int(match[2])) if match else (value, None)
         if ctx is not None and re.search(r"[./]", value):
             from reflector.memory.changes import file_named
 
-            named = file_named(_root_of(ctx.obj), file if is_line else value)
+            named = file_named(root_of(ctx.obj), file)
             if named is not None:
-                return FileLine(named, int(number) if is_line else None)
-            file = file if is_line else value
+                return FileLine(named, number)
+            is_file = (ctx.obj.folder() / file).is_file()
             # Agents load a file of a sub-folder only there, so it is not a watched file.
-            if is_line and not Path(file).is_absolute() and (ctx.obj.folder() / file).is_file():
-                return FileLine(file, int(number))
-            if file.endswith(".md") and not (ctx.obj.folder() / file).is_file():
+            if number is not None and is_file and not Path(file).is_absolute():
+                return FileLine(file, number)
+            if file.endswith(".md") and not is_file:
                 self.fail(
                     f"{safe(file)} does not exist, and reflector did not record a change of "
                     f"this file. To list other changes: {ctx.obj.command('log', '--memory')}"

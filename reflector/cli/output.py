@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from dataclasses import fields, is_dataclass, replace
 from datetime import datetime, timedelta
 from functools import lru_cache
-from itertools import chain, repeat
+from itertools import chain
 from pathlib import Path
 from time import monotonic
 from typing import Any, TextIO, TypeVar
@@ -45,6 +45,9 @@ _FIRST_NOTE, _NEXT_NOTE = 2.0, 10.0
 #: column.
 _LAST = 24
 _LEAST = 6
+
+#: The width of an output that is not a terminal.
+_ENDLESS = sys.maxsize
 
 #: The part of a short time that a narrow table omits: this year ({}), or the hour of a day in
 #: another year.
@@ -86,13 +89,13 @@ def say(text: str = "", *, bold: bool = False) -> None:
 
 
 def _fitting(text: str, room: int) -> Iterator[str]:
-    """Yield the lines of a text, safe and of at most `room` columns (0: of any width).
+    """Yield the lines of a text, safe and of at most `room` columns.
 
     A longer line is broken between words, with its indentation. A path or a command without a space
     stays whole, because the terminal breaks it in a way that you can copy.
     """
     for line in safe(text).split("\n"):
-        if not 0 < room < width(line):
+        if width(line) <= room:
             yield line
             continue
         words = line.lstrip(" ")
@@ -137,13 +140,16 @@ def _without_keys(event: dict[str, Any]) -> dict[str, Any]:
     return event
 
 
-def shaped(kind: type[T], value: object, /, **more: Any) -> T:
-    """Return a value as a dataclass for JSON.
+def shaped(kind: type[T], /, *values: object, **more: Any) -> T:
+    """Return values as a dataclass for JSON.
 
-    Fields that are not in `more` are the value's attributes of the same names.
+    A field that is not in `more` is the attribute of this name of the first value that has it.
     """
-    names = [one.name for one in fields(kind)]  # type: ignore[arg-type]
-    return kind(**{name: getattr(value, name) for name in names if name not in more}, **more)
+    for field in fields(kind):  # type: ignore[arg-type]
+        if field.name not in more:
+            value = next(value for value in values if hasattr(value, field.name))
+            more[field.name] = getattr(value, field.name)
+    return kind(**more)
 
 
 def print_json(value: Any) -> None:
@@ -209,42 +215,55 @@ def table(
     each row in lines. It is before the second line of the last column if it fits there. The note of
     a row is the last line below it, unless it is "". A column of numbers is aligned to the right.
     """
-    columns_of = _columns_of(columns, rows)
-    number = len(columns_of[0].cells)
+    shown = _columns_of(columns, rows)
+    number = len(shown[0].cells)
     if not number and empty:
         note(empty)
         return []
     room = _room()
     omitted: list[str] = []
-    texts: Iterable[str] = repeat("", number)
-    if room and below and _whole_width(columns_of) > room:
-        texts = columns_of.pop(columns.index(below)).cells
-    if room:
-        columns_of, omitted = _fitted(columns_of, prose or columns[-1:], extra, room)
-
-    def print_line(cells: Iterable[str], *, bold: bool = False) -> None:
-        line = "  ".join(
-            column.shown(cell) for column, cell in zip(columns_of, cells, strict=True)
-        ).rstrip()
-        click.secho(cut(line, max(room, _LAST)) if room else line, bold=bold or None)
-
-    lead = sum(column.width + 2 for column in columns_of[:-1])
-    last_width = columns_of[-1].width
-    is_below = whole and 0 < room < lead + last_width
-    if is_below:  # no column has room beside the others
-        lead, last_width = 2, max(room - 2, _LAST)
-    print_line((column.name for column in columns_of), bold=True)
-    parts = [*(column.cells for column in columns_of), texts, notes or repeat("", number)]
-    for *row, text, row_note in zip(*parts, strict=True):
-        first, *others = broken(row[-1], last_width) if whole else row[-1:]
-        if is_below:
-            first, others = "", [first, *others]
-        print_line([*row[:-1], first])
-        for line in (*_below(others, text, lead, room), *_note_line(row_note, room)):
-            click.echo(line)
+    texts = [""] * number
+    if below and _whole_width(shown) > room:
+        texts = shown.pop(columns.index(below)).cells
+    if room < _ENDLESS:
+        shown, omitted = _fitted(shown, prose or columns[-1:], extra, room)
+    click.secho(_row(shown, [column.name for column in shown], room), bold=True)
+    _print_rows(shown, texts, notes or [""] * number, room, whole=whole)
     if omitted:
         note(f"The screen is too narrow for these columns: {', '.join(omitted)}.")
     return omitted
+
+
+def _print_rows(
+    columns: Sequence[_Column],
+    texts: Sequence[str],
+    notes: Sequence[str],
+    room: int,
+    *,
+    whole: bool,
+) -> None:
+    """Print the rows of a table, each with its text and its note below it."""
+    lead = sum(column.width + 2 for column in columns[:-1])
+    last_width = columns[-1].width
+    is_below = whole and _whole_width(columns) > room
+    if is_below:  # no column has room beside the others
+        lead, last_width = 2, max(room - 2, _LAST)
+    rows = zip(*(column.cells for column in columns), strict=True)
+    for row, text, row_note in zip(rows, texts, notes, strict=True):
+        *cells, last = row
+        parts = broken(last, last_width) if whole else [last]
+        first = "" if is_below else parts.pop(0)
+        click.echo(_row(columns, [*cells, first], room))
+        for line in _below(parts, text, lead, room):
+            click.echo(line)
+        if row_note:
+            click.echo(cut(f"  {_line_of(row_note)}", room))
+
+
+def _row(columns: Sequence[_Column], cells: Sequence[str], room: int) -> str:
+    """Return the cells of a row in one line."""
+    shown = (column.shown(cell) for column, cell in zip(columns, cells, strict=True))
+    return cut("  ".join(shown).rstrip(), max(room, _LAST))
 
 
 def _columns_of(names: Sequence[str], rows: Iterable[Sequence[object]]) -> list[_Column]:
@@ -279,13 +298,6 @@ def _below(others: list[str], text: str, lead: int, room: int) -> Iterator[str]:
         yield " " * lead + other
     for line in broken(text, room - 2) if text else ():
         yield f"  {line}"
-
-
-def _note_line(text: str, room: int) -> Iterator[str]:
-    """Yield the line of a row's note, if it has one."""
-    if text:
-        line = f"  {_line_of(text)}"
-        yield cut(line, room) if room else line
 
 
 class _Column:
@@ -381,9 +393,9 @@ def event_table(
 
 
 def _room(stream: TextIO | None = None) -> int:
-    """Return the width of the terminal that a stream (stdout) prints to; 0 without a terminal."""
+    """Return the width of the terminal that a stream (stdout) prints to; endless without one."""
     if not (stream or sys.stdout).isatty():
-        return 0
+        return _ENDLESS
     from shutil import get_terminal_size  # not needed in a pipe
 
     return get_terminal_size((100, 24)).columns
@@ -401,16 +413,10 @@ def print_facts(
     room = _room() - indent - name_width - 1
     for name, value in rows:
         shown = safe(value).replace("\n", " ")
-        for line in broken(shown, room, words=False) if room >= _LAST else [shown]:
+        fits = width(shown) <= room or room < _LAST
+        for line in [shown] if fits else broken(shown, room, words=False):
             click.echo(f"{'' if begun else ' ' * indent}{name:<{name_width}} {line}".rstrip())
             name, begun = "", False
-
-
-def prose(text: str) -> None:
-    """Print a sentence, on a terminal in lines that fit."""
-    room = _room()
-    for line in broken(text, room) if room else [text]:
-        click.echo(safe(line))
 
 
 def print_difference(lines: Iterable[str]) -> None:
@@ -421,7 +427,7 @@ def print_difference(lines: Iterable[str]) -> None:
     room = _room()
     for line in lines:
         text = line[1:]
-        for part in broken(text, room - 1) if 0 < room < width(line) else [text]:
+        for part in broken(text, room - 1) if room < width(line) else [text]:
             click.echo(safe(line[:1] + part))
 
 

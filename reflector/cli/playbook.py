@@ -136,22 +136,19 @@ class Uses(NamedTuple):
             places=places(asked.ledger, project.root, rows),
         )
 
-    def json(self, row: BulletRow, *, with_interval: bool = True) -> ListedJson:
-        """Return a bullet as `list --json` has it. Without the interval, it is 0 to 1."""
+    def json(self, row: BulletRow) -> ListedJson:
+        """Return a bullet as `list --json` has it."""
         used = self.usage.bullets[row.name]
         votes = self.votes[row.name]
         checked = self.checked.get(row.name)
         answers = checked.followed if checked is not None else None
-        low, high = votes.interval if with_interval else (0.0, 1.0)
+        low, high = votes.interval
         return shaped(
             ListedJson,
             row,
-            cited=used.cited,
-            judged=used.judged,
+            used,
             helped=votes.helpful,
             harmed=votes.harmful,
-            neither=used.neither,
-            undecided=used.undecided,
             followed=answers.yes if answers is not None else used.followed,
             broken=answers.no if answers is not None else used.broken,
             last_cited=used.last_cited or None,
@@ -208,10 +205,10 @@ _COUNTERS = "helpful/harmful in playbook.json, with starting values and each ver
 _MOST_QUOTES = 3
 #: The orders of `list`.
 ORDERS: dict[str, Callable[[ListedJson], Any]] = {
-    "best": lambda one: (-one.low, best_first(one.bullet)),
+    "best": lambda one: (-one.low, best_first(one)),
     "name": lambda one: one.name,
-    "harmed": lambda one: (-one.harmed, best_first(one.bullet)),
-    "cited": lambda one: (-one.cited, best_first(one.bullet)),
+    "harmed": lambda one: (-one.harmed, best_first(one)),
+    "cited": lambda one: (-one.cited, best_first(one)),
     # The time as a number, so that the latest is first.
     "last-cited": lambda one: (
         -int("0" + "".join(filter(str.isdecimal, one.last_cited or ""))),
@@ -266,17 +263,13 @@ def list_(
     For at most three rules, `list` also prints the newest verdict of a judge, with its quote.
     """
     uses = Uses.of(asked)
-    query = " ".join(words)
-    sort = by if by in ORDERS else None
-    order = sort or ("best" if not query and not asked.as_json else None)
     every = uses.rows if counting is None else _recounted(asked, uses.rows, counting)
-    listed = every if removed else [row for row in every if row.is_rule]
-    with_interval = asked.as_json or order == "best"
-    known = [uses.json(row, with_interval=with_interval) for row in listed]
-    uncited_since = written(since.astimezone(UTC)) if since is not None else None
-    rows = _selected(known, section, uncited_since, query)
-    if order is not None:
-        rows.sort(key=ORDERS[order])
+    known = [uses.json(row) for row in every if removed or row.is_rule]
+    rows = _selected(known, section, since, " ".join(words))
+    if by in ORDERS:
+        rows.sort(key=ORDERS[by])
+    elif not (words or asked.as_json):
+        rows.sort(key=ORDERS["best"])
     rows = rows[:most]
     if by == "model":
         _list_by_model(asked, [row.name for row in rows])
@@ -330,21 +323,21 @@ def _file_with_rules(place: Place) -> str:
 
 
 def _selected(
-    rows: Sequence[ListedJson], section: str | None, uncited_since: str | None, query: str
+    rows: Sequence[ListedJson], section: str | None, since: datetime | None, query: str
 ) -> list[ListedJson]:
     """Return the rules of a section that no session cited since a time and that match a query.
 
     With a query, the best match comes first.
     """
     chosen = [row for row in rows if section in (None, row.section)]
-    if uncited_since is not None:
-        chosen = [row for row in chosen if (row.last_cited or "") < uncited_since]
+    if since is not None:
+        first = written(since.astimezone(UTC))
+        chosen = [row for row in chosen if (row.last_cited or "") < first]
     if not query:
         return chosen
     from reflector.embed.lessons.recall import bullets_about
 
-    by_name = {row.name: row for row in chosen}
-    return [by_name[bullet.name] for bullet in bullets_about((r.bullet for r in chosen), query)]
+    return bullets_about(chosen, query)
 
 
 def _recounted(asked: Question, rows: list[BulletRow], counting: Counting) -> list[BulletRow]:

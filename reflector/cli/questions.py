@@ -44,7 +44,6 @@ from reflector.cli.output import (
     note,
     print_facts,
     print_json,
-    prose,
     safe,
     say,
     shaped,
@@ -130,7 +129,7 @@ def _show_bullet(asked: Question, row: BulletRow) -> None:
     notes = (SECTIONS[row.section], end, f"demoted: {demoted}" if demoted else "", checked)
     say(", ".join(filter(None, notes)))
     for line in worth(listed, uses.votes[row.name], marks):
-        prose(line)
+        say(line)
     say()
     covered = asked.past.covered()
     at = {one.event_id: one.position for one in asked.ledger.having(set(covered.values()))}
@@ -263,15 +262,20 @@ def blame(place: Place, name: str | FileLine, moment: str | None, as_json: bool)
 
 
 def _blame_line(place: Place, line: FileLine, moment: str | None, *, as_json: bool) -> None:
-    """Print the author of a line, and the counts of the line."""
+    """Print the authors of the lines of a file, or the author of a line with its counts."""
     from reflector.check.evidence import evidence_lines
-    from reflector.cli.memory import print_blame
+    from reflector.cli.memory import is_in_home, print_blame, print_blame_of_line
 
-    evidence, begins = print_blame(place, line.file, line.number, moment, as_json=as_json)
-    is_own = line.file.startswith(("~", "/"))
-    if line.number is not None and not (as_json or is_own or place.is_untouched):
-        _print_evidence(place, f"{line.file}:{begins}", moment)
-    for text in evidence_lines(evidence) if evidence and not as_json else ():
+    file, number = line
+    if number is None:
+        print_blame(place, file, moment, as_json=as_json)
+        return
+    evidence, begins = print_blame_of_line(place, file, number, moment, as_json=as_json)
+    if as_json:
+        return
+    if not (is_in_home(file) or place.is_untouched):
+        _print_evidence(place, f"{file}:{begins}", moment)
+    for text in evidence_lines(evidence) if evidence else ():
         say(text)
 
 
@@ -318,7 +322,7 @@ def _blame_rule(asked: Question, name: str) -> None:
     if state := _state_words(asked, row):
         say(state)
     for line in _worth(asked, row, steps):
-        prose(line)
+        say(line)
     if row.status == "live" and asked.then is None:
         _print_sessions(asked.place, row)
     if steps:

@@ -14,6 +14,7 @@ import math
 from collections.abc import Iterable, Sequence
 from contextlib import closing
 from dataclasses import dataclass
+from typing import TypeVar
 
 from reflector.embed.lessons.book import BACKGROUND, lesson_book
 from reflector.ledger.as_of import Past
@@ -26,6 +27,7 @@ from reflector.text.words import searchable, sought, words_of
 #: The minimum part of a query's words that a text must contain. Rare words weigh more.
 LEAST_WORDS = 0.3
 _MAX_QUERY_CHARACTERS = 2_000
+_Bullet = TypeVar("_Bullet", bound=Bullet)
 _CREATE_INDEX = (
     "CREATE VIRTUAL TABLE text USING fts5(body, tokenize = 'porter unicode61 remove_diacritics 2')"
 )
@@ -99,7 +101,7 @@ def documents(source: Ledger | Past) -> list[Document]:
     return texts
 
 
-def bullets_about(bullets: Iterable[Bullet], query: str) -> list[Bullet]:
+def bullets_about(bullets: Iterable[_Bullet], query: str) -> list[_Bullet]:
     """Return the bullets whose words fit a query, the best first; all bullets for a query without
     words.
     """
