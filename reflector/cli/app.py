@@ -12,7 +12,7 @@ import io
 import os
 import re
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from importlib import import_module
 from pathlib import Path
@@ -190,6 +190,14 @@ class Place:
         if self.dataset is not None:
             where += ["lab", "--dataset", self.dataset]
         return " ".join(["reflector", *map(shlex.quote, where), *words])
+
+    def undo_of(self, positions: Sequence[int]) -> str | None:
+        """Return the command that undoes the events at these positions; None without events."""
+        if not positions:
+            return None
+        first = min(positions)
+        last = max(positions)
+        return self.command("undo", str(first) if first == last else f"{first}..{last}")
 
     def here(self, text: str) -> str:
         """Return a text with commands, such as `reflector undo pat-001`, for the same playbook.

@@ -26,7 +26,7 @@ from reflector.cli.options import (
     json_option,
     why_option,
 )
-from reflector.cli.output import note, print_json, say, shaped, span, warn
+from reflector.cli.output import note, print_json, say, shaped, warn
 from reflector.ledger.store import Ledger
 from reflector.playbook.bullet import Bullet
 from reflector.playbook.change import Change
@@ -133,7 +133,7 @@ def print_changes(
     as_json: bool,
 ) -> None:
     """Print changes as JSON or in lines, with the command that undoes them."""
-    undo = place.command("undo", span(min(positions), max(positions))) if positions else None
+    undo = place.undo_of(positions)
     if as_json:
         print_json(ChangesJson(bool(positions), changes, undo))
         return
@@ -279,7 +279,7 @@ def _edit_file(place: Place) -> None:
     if not events:
         note(_NOTHING)
         return
-    note(f"Undo: {place.command('undo', span(events[0].position, events[-1].position))}")
+    note(f"Undo: {place.undo_of([event.position for event in events])}")
 
 
 def _is_edited_again() -> bool:

@@ -18,7 +18,6 @@ import click
 
 from reflector.check.answer import LinesJson, answer_of
 from reflector.check.closing import closing, cost_words, spent_words
-from reflector.check.facts import PageFacts
 from reflector.check.page import page_lines
 from reflector.check.plan import (
     MOST_SESSIONS,
@@ -115,14 +114,8 @@ def check(
     with consent.only_now(_may_judge_now(judge)):
         look = look_at(project, advice.lines, typed, each=_EACH)
     ran = checks.Ran()
-    if not dry_run and _may_ask(typed, yes=yes) and (look.plan.files or look.plan.lacks):
-        with one_run(place, judge, cost_words(look.plan), yes=yes) as is_agreed:
-            if look.plan.files:
-                if not is_agreed:
-                    cost = cost_words(look.plan)
-                    question = f"Send your rules and these sessions to the judge ({cost})?"
-                    agreed(question, "", yes=yes)
-                ran = _ask(project, advice.lines, look, typed)
+    if not dry_run and _may_ask(typed, yes=yes):
+        ran = _ask(place, project, advice.lines, look, typed, yes=yes)
     facts, document = answer_of(project, advice, look, ran)
     absent = _absent_words(judge, look, ran)
     if as_json:
@@ -130,7 +123,8 @@ def check(
     else:
         plan = Plan("") if ran.asked else look.plan
         last = closing(facts, plan, typed, place.command, keep_with=_way_to_keep(project))
-        _print_page(replace(facts, was_sent=ran.asked > 0, closing=last), whole=whole)
+        facts = replace(facts, was_sent=ran.asked > 0, closing=last)
+        say("\n".join(page_lines(facts, date.today(), whole=whole)))
         for text in filter(None, (absent, *_notes(place, document, look, ran, whole=whole))):
             note(text)
         if since is not None and not facts.sessions:
@@ -180,10 +174,6 @@ def _may_judge_now(named: str | None) -> Mapping[str, consent.Agreed]:
     return {str(named): terms} if terms and not client_fault(str(named), terms) else {}
 
 
-def _print_page(facts: PageFacts, *, whole: bool) -> None:
-    say("\n".join(page_lines(facts, date.today(), whole=whole)))
-
-
 def _with_judge(place: Place, named: str | None) -> Project:
     """Return the project with the named judge, or else with the judge that you have."""
     project = place.project(**judge_settings(named))
@@ -200,15 +190,29 @@ def _with_judge(place: Place, named: str | None) -> Project:
     return project if described(with_api.config, with_api.root).way_out else with_api
 
 
-def _ask(project: Project, lines: tuple[Line, ...], look: Look, typed: Typed) -> checks.Ran:
-    """Ask the judges. The progress bar shows the time left and the price so far."""
-    with progress(len(look.plan.files), "checking") as bar:
+def _ask(
+    place: Place, project: Project, lines: tuple[Line, ...], look: Look, typed: Typed, *, yes: bool
+) -> checks.Ran:
+    """Ask the judges about the planned sessions if the user agrees.
 
-        def advance(spent: Decimal) -> None:
-            bar.label = f"checking, ${spent:.2f}"
-            bar.update(1)
+    The progress bar shows the time left and the price so far.
+    """
+    plan = look.plan
+    if not (plan.files or plan.lacks):
+        return checks.Ran()
+    cost = cost_words(plan)
+    with one_run(place, typed.judge, cost, yes=yes) as is_agreed:
+        if not plan.files:
+            return checks.Ran()
+        if not is_agreed:
+            agreed(f"Send your rules and these sessions to the judge ({cost})?", "", yes=yes)
+        with progress(len(plan.files), "checking") as bar:
 
-        return ask_planned(project, lines, look, typed, advance)
+            def advance(spent: Decimal) -> None:
+                bar.label = f"checking, ${spent:.2f}"
+                bar.update(1)
+
+            return ask_planned(project, lines, look, typed, advance)
 
 
 def _notes(

@@ -106,15 +106,18 @@ def judge(ctx: click.Context, as_json: bool) -> None:
     in_force = described(config, project)
     lacks = f"; {in_force.way_out}" if in_force.way_out else ""
     note(f"Judge of this project: {in_force.words}{lacks}")
-    others = [offer.name for offer in listed if offer.allowed and offer.name not in OFFLINE]
-    if others:
-        note("To stop all judges: reflector judge forbid")
-    elif any(offer.name in JUDGES for offer in listed):
-        note("Next: reflector judge allow")
-    else:
-        # If no API is ready, the lines above name its missing key.
-        ready = (offer.name for offer in listed if offer.name in APIS and not offer.fault)
-        note(f"Next: reflector judge allow {next(ready, DEFAULT_API)}")
+    note(_next_step(listed))
+
+
+def _next_step(listed: Sequence[Offer]) -> str:
+    """Return how to stop the allowed judges, or else how to allow one."""
+    if any(offer.allowed and offer.name not in OFFLINE for offer in listed):
+        return "To stop all judges: reflector judge forbid"
+    if any(offer.name in JUDGES for offer in listed):
+        return "Next: reflector judge allow"
+    # If no API is ready, the lines above name its missing key.
+    ready = (offer.name for offer in listed if offer.name in APIS and not offer.fault)
+    return f"Next: reflector judge allow {next(ready, DEFAULT_API)}"
 
 
 def _row(offer: Offer) -> tuple[str, ...]:

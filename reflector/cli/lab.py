@@ -96,7 +96,10 @@ def trajectory(
     cases: dict[str, list[tuple[str, Case]]] = {}
     for where, entry in _read(files, report.failed):
         name = place.dataset or entry.dataset
-        cases.setdefault(name, []).append((where, _case(entry, name, rounds)))
+        case = Case(
+            entry.trajectory, entry.ground_truth or "", entry.test_report or "", name, rounds
+        )
+        cases.setdefault(name, []).append((where, case))
     with progress(sum(map(len, cases.values())), "judging") as bar:
         for name, of_dataset in cases.items():
             place.dataset = name  # errors name the command for this ledger
@@ -111,16 +114,6 @@ def trajectory(
                 report.add(name, judged)
             place.write(own)
     report.print()
-
-
-def _case(entry: Entry, dataset: str, rounds: int) -> Case:
-    return Case(
-        entry.trajectory,
-        entry.ground_truth or "",
-        entry.test_report or "",
-        dataset,
-        rounds,
-    )
 
 
 class _Report:

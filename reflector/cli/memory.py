@@ -576,10 +576,9 @@ def undo_memory(
         _print_restored(place, version, dry_run=dry_run)
     if dry_run:
         is_whole = all(version.is_whole and not version.left for version in planned)
-        how = "To make this change, run the command without --dry-run."
-        if not (is_whole or only_lines):
-            how = f"To make only these changes: {command}"
-        note(f"Nothing was changed. {how}")
+        partly = f"To make only these changes: {command}"
+        wholly = "To make this change, run the command without --dry-run."
+        note(f"Nothing was changed. {wholly if is_whole or only_lines else partly}")
 
 
 def _reasons(place: Place, changes: Sequence[Change], chosen: Sequence[Change]) -> list[str]:

@@ -477,11 +477,6 @@ def short_id(value: str | None) -> str:
     return (value or "")[:8]
 
 
-def span(first: int, last: int) -> str:
-    """Return the positions from one to another in the form for commands: `41`, `41..43`."""
-    return str(first) if first == last else f"{first}..{last}"
-
-
 def counting(items: Iterable[T], what: str) -> Iterator[T]:
     """Yield items. After two seconds, and then every ten, note their number so far."""
     due = monotonic() + _FIRST_NOTE

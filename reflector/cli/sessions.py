@@ -224,7 +224,11 @@ def history(
         for path, error in (recorded.failed if recorded is not None else ())
     ]
     if as_json:
-        agents = [AgentJson(*_counts(kept), *_days(kept)) for kept in plan.agents if kept.files]
+        agents = [
+            AgentJson(kept.option, len(kept.files), kept.bytes, *_days(kept))
+            for kept in plan.agents
+            if kept.files
+        ]
         new = len(recorded.new) if recorded is not None else None
         print_json(HistoryJson(plan.project.root, agents, new, failed))
     for fault in faults():
@@ -265,10 +269,6 @@ class HistoryJson:
     agents: list[AgentJson]
     recorded: int | None
     failed: list[UnreadableJson]
-
-
-def _counts(agent: AgentSessions) -> tuple[str, int, int]:
-    return agent.option, len(agent.files), agent.bytes
 
 
 def _days(agent: AgentSessions) -> tuple[str, str]:

@@ -35,7 +35,6 @@ from reflector.cli.output import (
     progress,
     safe,
     say,
-    span,
     table,
 )
 from reflector.exchange.merge import Merged
@@ -159,7 +158,7 @@ def _name_rules(
 ) -> AdoptedJson:
     """Give names to the rules of files that an agent loads, and print them."""
     project = place.project()
-    undo = None
+    positions = range(0)
     with place.reading() as ledger:
         naming = plan_naming(ledger, project, files)
     if naming.watching.changes and not dry_run:
@@ -167,8 +166,7 @@ def _name_rules(
             naming = plan_naming(pipeline.ledger, project, files)
             positions = name_rules(pipeline.ledger, naming)
             tell_recorded(project, pipeline.ledger)
-        if positions:
-            undo = place.command("undo", span(positions[0], positions[-1]))
+    undo = place.undo_of(positions)
     lines = [f"{name}  {line.place}  {line.text}" for name, line in naming.watching.lines.items()]
     result = AdoptedJson("named", len(naming.new), [*naming.omitted], dry_run, lines, undo)
     if not as_json:
@@ -197,12 +195,22 @@ def _print_named(place: Place, files: Sequence[Path], result: AdoptedJson) -> No
 
 def _add(place: Place, file: Path, *, rename: bool, dry_run: bool, as_json: bool) -> AdoptedJson:
     """Add the rules of a file that no agent loads to the playbook, and print them."""
+    project = place.project()
     with place.reading() as ledger:
-        adoption = plan_adoption(ledger, place.project(), file, rename=rename)
+        adoption = plan_adoption(ledger, project, file, rename=rename)
+    positions = range(0)
+    before = after = None
     if adoption.bullets and not dry_run:  # a file without rules does not start a playbook
-        result = _adopt(place, file, rename=rename)
-    else:
-        result = _result_of(adoption, dry_run=dry_run)
+        before = context_tokens(told_text(project.root))
+        with place.changing(begins=True) as ledger:
+            # Another command may have changed the playbook since it was planned.
+            adoption = plan_adoption(ledger, project, file, rename=rename)
+            positions = carry_out(ledger, project, adoption)
+        after = context_tokens(told_text(project.root))
+    lines = [bullet.line for bullet in adoption.bullets]
+    notes = [*adoption.omitted, *adoption.known]
+    undo = place.undo_of(positions)
+    result = AdoptedJson("added", len(lines), notes, dry_run, lines, undo, before, after)
     if not as_json:
         _print_adopted(adoption, result)
     return result
@@ -290,28 +298,6 @@ def _is_agreed(*, yes: bool, as_json: bool) -> bool:
 
 def _way(place: Place, command: str, file: Path) -> str:
     return f"`{place.command(command, shlex.quote(str(file)))}`"
-
-
-def _adopt(place: Place, file: Path, *, rename: bool) -> AdoptedJson:
-    project = place.project()
-    tokens_before = context_tokens(told_text(project.root))
-    with place.changing(begins=True) as ledger:
-        # Another command may have changed the playbook since it was planned.
-        adoption = plan_adoption(ledger, project, file, rename=rename)
-        positions = carry_out(ledger, project, adoption)
-    tokens_after = context_tokens(told_text(project.root))
-    undo = place.command("undo", span(positions[0], positions[-1])) if positions else None
-    return replace(
-        _result_of(adoption),
-        undo=undo,
-        tokens_before=tokens_before,
-        tokens_after=tokens_after,
-    )
-
-
-def _result_of(adoption: Adoption, *, dry_run: bool = False) -> AdoptedJson:
-    lines = [bullet.line for bullet in adoption.bullets]
-    return AdoptedJson("added", len(lines), [*adoption.omitted, *adoption.known], dry_run, lines)
 
 
 def _print_adopted(adoption: Adoption, result: AdoptedJson) -> None:

@@ -89,18 +89,10 @@ def undo(
             return
     with place.reading() as ledger:
         act = newest(ledger) if what is None else _named(ledger, what.strip().strip("[]"))
-        removed = removed_by(ledger, act) if not (yes or dry_run) else []
         if dry_run:
-            if act.evidence and not act.changes:
-                raise click.UsageError(
-                    "--dry-run shows changes to rules, not to verdicts. To list the verdicts of a "
-                    "rule: `reflector blame NAME`"
-                )
-            changes = undoing(ledger, act.changes).changes
-            first = place.project().first_number
-            steps = plan_changes(ledger, changes, first=first, again=True)
-            print_steps(place, steps, as_json=as_json)
+            _print_planned(place, ledger, act, as_json=as_json)
             return
+        removed = removed_by(ledger, act) if not yes else []
     if len(removed) > 1:
         names = ", ".join(removed[:_MOST_NAMES]) + (", …" if len(removed) > _MOST_NAMES else "")
         removal = f"removes {len(removed)} rules ({names})"
@@ -120,6 +112,18 @@ def _named(ledger: Ledger, text: str) -> Act:
 
     target = target_named(ledger, text)
     return act_of(ledger, target.events, target.id if target.kind == "session" else None)
+
+
+def _print_planned(place: Place, ledger: Ledger, act: Act, *, as_json: bool) -> None:
+    """Print the changes of rules that the undo of an act would make."""
+    if act.evidence and not act.changes:
+        raise click.UsageError(
+            "--dry-run shows changes to rules, not to verdicts. To list the verdicts of a rule: "
+            "`reflector blame NAME`"
+        )
+    changes = undoing(ledger, act.changes).changes
+    first = place.project().first_number
+    print_steps(place, plan_changes(ledger, changes, first=first, again=True), as_json=as_json)
 
 
 def _take_back(place: Place, act: Act, why: str | None, *, as_json: bool) -> None:
