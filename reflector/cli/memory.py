@@ -575,10 +575,10 @@ def undo_memory(
     for version in restored:
         _print_restored(place, version, dry_run=dry_run)
     if dry_run:
-        is_whole = all(version.is_whole and not version.left for version in planned)
+        is_whole = only_lines or all(one.is_whole and not one.left for one in planned)
         partly = f"To make only these changes: {command}"
         wholly = "To make this change, run the command without --dry-run."
-        note(f"Nothing was changed. {wholly if is_whole or only_lines else partly}")
+        note(f"Nothing was changed. {wholly if is_whole else partly}")
 
 
 def _reasons(place: Place, changes: Sequence[Change], chosen: Sequence[Change]) -> list[str]:

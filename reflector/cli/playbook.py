@@ -352,47 +352,36 @@ def _recounted(asked: Question, rows: list[BulletRow], counting: Counting) -> li
     return other
 
 
-class _Column(NamedTuple):
-    """A column of `list`: its title, and a function that returns its cell of a row.
+#: The columns of `list` that are printed even if they are empty.
+_ALWAYS = ("CITED", "HELPED", "HARMED")
 
-    always  whether it is printed even if it is empty
+
+def _cells(row: ListedJson, uses: Uses, *, is_part: bool, recounts: bool) -> dict[str, object]:
+    """Return the cells of a rule by their columns.
+
+    is_part  whether new sessions do not get all rules
     """
+    answers = row.followed + row.broken
+    has_counters = row.has_other_counters or recounts
+    return {
+        "NAME": row.name,
+        "PLACE": row.place or "",
+        "CITED": NONE if row.place else row.cited or NONE,
+        "HELPED": _vote(row, row.helped),
+        "HARMED": _vote(row, row.harmed),
+        "UNDECIDED": row.undecided or "",
+        "FOLLOWED": f"{row.followed} of {answers}" if answers else "",
+        "LAST CITED": day_words(row.last_cited) if row.last_cited else "",
+        "COUNTERS": f"{row.helpful}/{row.harmful}" if has_counters else "",
+        "SHOWN": "yes" if is_part and row.told else "",
+        "CHECKED": row.checked or "",
+        "DEMOTED": uses.standing.idle[row.name] if row.demoted else "",
+        "RULE": f"({row.label}) {row.text}" if row.label else row.text,
+    }
 
-    title: str
-    cell: Callable[[ListedJson], object]
-    always: bool = False
 
-
-def _columns(rows: Sequence[ListedJson], uses: Uses, *, recounts: bool) -> list[_Column]:
-    """Return the columns of `list`."""
-    is_part = any(row.told is False for row in rows if row.status == "live")
-    idle = uses.standing.idle
-
-    def vote(row: ListedJson, votes: float) -> str:
-        return f"{votes:.3g}" if row.judged or votes else NONE
-
-    def counters(row: ListedJson) -> str:
-        return f"{row.helpful}/{row.harmful}" if row.has_other_counters or recounts else ""
-
-    def followed(row: ListedJson) -> str:
-        answers = row.followed + row.broken
-        return f"{row.followed} of {answers}" if answers else ""
-
-    return [
-        _Column("name", lambda row: row.name),
-        _Column("place", lambda row: row.place or ""),
-        _Column("cited", lambda row: NONE if row.place else row.cited or NONE, always=True),
-        _Column("helped", lambda row: vote(row, row.helped), always=True),
-        _Column("harmed", lambda row: vote(row, row.harmed), always=True),
-        _Column("undecided", lambda row: row.undecided or ""),
-        _Column("followed", followed),
-        _Column("last cited", lambda row: day_words(row.last_cited) if row.last_cited else ""),
-        _Column("counters", counters),
-        _Column("shown", lambda row: "yes" if is_part and row.told else ""),
-        _Column("checked", lambda row: row.checked or ""),
-        _Column("demoted", lambda row: idle[row.name] if row.demoted else ""),
-        _Column("rule", lambda row: f"({row.label}) {row.text}" if row.label else row.text),
-    ]
+def _vote(row: ListedJson, votes: float) -> str:
+    return f"{votes:.3g}" if row.judged or votes else NONE
 
 
 def _quote_lines(rows: Sequence[ListedJson]) -> list[str]:
@@ -417,23 +406,20 @@ def _quote_lines(rows: Sequence[ListedJson]) -> list[str]:
 
 
 def _print_list(asked: Question, rows: Sequence[ListedJson], uses: Uses, *, recounts: bool) -> None:
-    cells = {
-        column.title.upper(): [column.cell(row) for row in rows]
-        for column in _columns(rows, uses, recounts=recounts)
-        if column.always or any(map(column.cell, rows))
-    }
-    extra = ("CHECKED", "COUNTERS", "UNDECIDED", "DEMOTED")
+    is_part = any(row.told is False for row in rows if row.status == "live")
+    cells = [_cells(row, uses, is_part=is_part, recounts=recounts) for row in rows]
+    columns = [name for name in cells[0] if name in _ALWAYS or any(row[name] for row in cells)]
     omitted = table(
-        tuple(cells),
-        list(zip(*cells.values(), strict=True)),
-        extra=extra,
+        columns,
+        [[row[name] for name in columns] for row in cells],
+        extra=("CHECKED", "COUNTERS", "UNDECIDED", "DEMOTED"),
         whole=True,
-        below="PLACE" if "PLACE" in cells else "",
+        below="PLACE" if "PLACE" in columns else "",
         notes=_quote_lines(rows),
     )
     if not sys.stdout.isatty():
         return
-    if "COUNTERS" in cells.keys() - omitted:
+    if "COUNTERS" in columns and "COUNTERS" not in omitted:
         note(f"COUNTERS: {_COUNTERS}")
     cited = sum(row.cited > 0 for row in rows)
     undecided = sum(row.undecided for row in rows)
