@@ -95,7 +95,7 @@ class RuleCount:
 
     @property
     def names_command(self) -> bool:
-        return any(token.is_command and not token.negated for token in self.counting.tokens)
+        return self._bits(lambda token: token.is_command) & self.counting.named > 0
 
     @property
     def forbids(self) -> bool:

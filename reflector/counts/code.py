@@ -96,6 +96,7 @@ def _use(word: str, *, is_statement: bool) -> re.Pattern[str]:
         rf"{whole}[!?]?(?:<[^<>\n]*>)?\(",
         rf"(?:[\w)\]\"?]\.|::|->[ \t]*|\bas[ \t]+|<){whole}",
         rf"{whole}(?:\.|::|->|\[\])\w?",
+        rf"<[^<>\n]{{0,80}},[ \t]*{whole}(?=[ \t]*[,>\[|])",
         rf"[\w?)\]\"][ \t]*:[ \t]*{whole}(?=[ \t]*(?:[,;)=|&>}}{{\[\]]|$))",
     ]
     if is_statement:

@@ -107,7 +107,7 @@ _BY_HAND = lazy_pattern(
 )
 #: A file to add, with an ending that has a sibling.
 _FILE_TO_ADD = lazy_pattern(
-    r"\b(?:use|add|create|write|call|name)\b(?P<between>[^.;:`]*)"
+    r"\b(?:use|add|create|write|call|name)(?: (?:an?|the|it|its|config|configuration|file|new))* "
     r"`(?P<stem>[\w.-]+)\.(?P<ending>jsonc?|ya?ml)`",
     re.IGNORECASE,
 )

@@ -68,6 +68,16 @@ _END_OF_WORK = Occasion(
     rf"{_GIT} commit(?![\w.-])",
     r"^(?!/(?:private/)?tmp/[^/]+$).",
 )
+_AFTER_CODE = _END_OF_WORK._replace(
+    label="sessions that changed code",
+    commands="",
+    files=r"^(?!/(?:private/)?tmp/[^/]+$)(?!.*\.(?:mdx?|txt|rst|adoc)$).",
+)
+#: The description of a command: "`make watch` - builds on changes".
+_DESCRIPTION = lazy_pattern(
+    r"(?<=`)\s+[-–—]\s+(?!(?:\w+\s+)?(?:before|after|when(?:ever)?|once|if|each|every|for)\b).*",
+    re.IGNORECASE | re.DOTALL,
+)
 #: In the order of the search: a rule has the first occasion that it names.
 _OCCASIONS = (
     Occasion(
@@ -236,7 +246,7 @@ def occasion_of(text: str, tokens: Iterable[Token]) -> Occasion | None:
     ]
     if not commands:
         return _occasion_in(text, tokens, [])
-    sentence = _sentence_with(commands[0].text, text)
+    sentence = _DESCRIPTION.sub("", _sentence_with(commands[0].text, text))
     conditions = [sentence[clause.start : clause.end] for clause in conditions_of(sentence)]
     occasion = _occasion_in(sentence, tokens, conditions, is_order=True)
     return _restricted(occasion, [*conditions, *purposes_in(sentence)], tokens)
@@ -291,10 +301,12 @@ def _occasion_in(
     prose = _prose_of(text)
     place = " ".join(conditions) if is_order else text
     for occasion in _OCCASIONS:
-        if re.search(occasion.named, prose, re.IGNORECASE):
+        if named := re.search(occasion.named, prose, re.IGNORECASE):
             is_at_place = _AT_PLACE.format(named=occasion.named)
             is_unknown = _is_deed_of(occasion, tokens) or re.search(is_at_place, text, re.I)
             is_meant = _is_meant(occasion, prose) or re.search(occasion.named, place, re.I)
+            if occasion is _END_OF_WORK and "code" in named[0].casefold():
+                occasion = _AFTER_CODE
             return occasion if is_meant and not is_unknown else None
     files = _files_of(place, tokens, is_order=is_order)
     if files is not None:

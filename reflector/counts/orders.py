@@ -22,8 +22,11 @@ from reflector.text.lazy import lazy_pattern
 #: The text of a token about tests, which no command names.
 TESTS = "tests"
 
-_FILE = r"(?:(?:an?|the|any|each|every|all|whole|entire|existing|source|target|relevant)\s+)*files?"
 _EDITING = r"(?:edit|modify|chang|touch|writ)\w*"
+_FILE = (
+    r"(?:(?:an?|the|any|each|every|all|whole|entire|existing|source|target|relevant)\s+)*files?"
+    rf"(?:\s+you\s+{_EDITING})?"
+)
 _OBJECT = r"(?:\s+(?:an?|any|the|to|it|them|that|this|file|files|changes|edits))*"
 _END = r"\W*(?:\Z|[.;:,(—–](?!\s*(?:unless|except|if|when|but|only)\b))"
 _READ_FIRST = lazy_pattern(

@@ -18,6 +18,7 @@ from itertools import chain
 from typing import Any, NamedTuple
 
 from reflector.counts import subjects
+from reflector.counts.around import BANS, bans_in, with_ban
 from reflector.counts.calls import Act, Settled, Waiting, messages_in
 from reflector.counts.clauses import asks_to_read, has_condition
 from reflector.counts.forms import (
@@ -61,7 +62,7 @@ from reflector.transcripts.records import record_key
 
 #: The version of the reading of tokens, occasions and likeness. It changes if any count would
 #: change.
-VERSION = "counts/14"
+VERSION = "counts/15"
 #: The bits of `came_up`. CAME_UP: the occasion came up. The others are of a rule that asks for a
 #: command before its occasion. LATE: the occasion came first. IN_TIME: the command came first.
 #: UNKNOWN: the transcript lacks the beginning of the session. MENTIONED: an act contains a word of
@@ -80,7 +81,8 @@ class Rule(NamedTuple):
     """A rule: its text, and a key that follows from its words. For a fact, only calls that contain
     one of its tokens are counted.
 
-    phase  the words before it, if they only name an occasion, such as "Before you commit"
+    phase  the words before it, if they only name an occasion, such as "Before you commit", or are
+           against all that follows them
     files  an expression for the files at which an agent loads it; "" if it loads it at each start
     """
 
@@ -104,7 +106,8 @@ def rule_of(
     scope   the patterns of files at which an agent loads it
     """
     key = record_key(" ".join(words_of(text)))
-    return Rule(key, text, is_fact, phase_in(*titles), "|".join(map(path_expression, scope)))
+    phase = bans_in(*titles) or phase_in(*titles)
+    return Rule(key, text, is_fact, phase, "|".join(map(path_expression, scope)))
 
 
 class Marks(NamedTuple):
@@ -480,8 +483,9 @@ def restored(saved: Iterable[Any]) -> RuleSet:
 
 def _counting(rule: Rule) -> Counting:
     """Return a rule prepared for counting."""
-    tokens = tokens_of(rule.text)
-    return _fact_counting(rule, tokens) if rule.is_fact else _rule_counting(rule, tokens)
+    if rule.is_fact:
+        return _fact_counting(rule, tokens_of(rule.text))
+    return _rule_counting(rule, tokens_of(with_ban(rule.text, rule.phase)))
 
 
 def _fact_counting(rule: Rule, tokens: tuple[Token, ...]) -> Counting:
@@ -497,7 +501,8 @@ def _fact_counting(rule: Rule, tokens: tuple[Token, ...]) -> Counting:
 def _rule_counting(rule: Rule, tokens: tuple[Token, ...]) -> Counting:
     """Return a rule with its tokens as bits: those that it asks for, and those that it forbids."""
     named, negated = _deeds_in(tokens)
-    text = with_phase(rule.text, rule.phase, tokens)
+    phase = rule.phase if rule.phase != BANS else ""
+    text = with_phase(rule.text, phase, tokens)
     occasion = occasion_of(text, tokens)
     is_to_read = _is_only_path(named, tokens) and asks_to_read(rule.text)
     are_programs = named > 0 < negated and all(token.is_program for token in tokens)

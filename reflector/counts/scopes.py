@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 
 from reflector.counts.around import Around
 from reflector.counts.clauses import is_asked_for, is_example, reaches
-from reflector.counts.forms import LEFT, NAME, OF_FILES, WITHOUT, without_deed
+from reflector.counts.forms import LEFT, NAME, OF_FILES, SUPPRESSED, WITHOUT, without_deed
 from reflector.counts.orders import without_leaving
 from reflector.counts.token import Token
 from reflector.text.lazy import lazy_pattern
@@ -37,22 +37,38 @@ _FOLDER_AFTER_UNSPACED = lazy_pattern(
 #: After these words, a token of a forbidden act is only a part of it: "never commit to `main`",
 #: "never store a key in `localStorage`". The token alone does not break the rule.
 _PART = lazy_pattern(
-    rf"(?<![\w-])(?:to|on|onto|into|at|in)[ \t]+(?:{ARTICLE}[ \t]+|an?[ \t]+)?\Z", re.IGNORECASE
-)
-#: Words after a forbidden token that restrict the ban.
-_CONDITION = lazy_pattern(
-    r"`?[ \t]*(?:\([^)]*\)[ \t]*)?,?[ \t]*(?:unless|except|outside|without|with|against|when|if"
-    r"|until|after|once|on|between|during|while|more than|twice"
-    r"|(?:/[ \t]*`[^`\n]*`[ \t]*)*(?:prefix|suffix|trailer|footer|title|message|label|tag|header)"
-    r"|salvo|excepto|fuera|sin|cuando|sem|quando|exceto)\b|`?\s*(?:除非|除了)",
+    rf"(?<![\w-])(?:to|on|onto|into|at|in)[ \t]+(?:{ARTICLE}[ \t]+|an?[ \t]+)?"
+    r"(?:`[^`\n]*`(?:[ \t]*,|[ \t]+(?:or|and|nor))[ \t]*(?:(?:or|and|nor)[ \t]+)?)*\Z",
     re.IGNORECASE,
 )
-#: Words after a file if a ban is about the whole file, not about a part of it.
-_WHOLE_FILE = lazy_pattern(
-    r"[`*_\"')\]]*(?:\s*(?:\Z|[.,;:!?(/—–|&+-])|\s+(?:`|(?:files?|folders?|director(?:y|ies)|dirs?"
-    r"|contents?|output|artifacts?|directly|manually|by hand|yourself|ever|at all|in full|or|and"
-    r"|nor|anything|because|since|even|just|always|never|instead|under any circumstances)\b))",
-    re.IGNORECASE,
+#: Nouns for a forbidden token, and words that do not restrict the ban.
+_NOUNS = (
+    r"(?:type )?(?:annotation|assertion|attribute|block|call|cast|class(?:e)?|command|comment"
+    r"|component|content|decorator|dependency|dependencie|directive|directory|directorie|dir|file"
+    r"|flag|folder|function|hook|import|keyword|librar(?:y|ie)|macro|method|module|operator|option"
+    r"|package|pragma|script|statement|tag|tool|type|value|workflow)s?|syntax|casting|output|artifacts?"
+)
+_ALWAYS = (
+    r"again|anymore|any more|anywhere|at all|by hand|directly|ever|globally|here|in full|manually"
+    r"|period|under any circumstances|yourself|directamente|diretamente"
+)
+_EVERYWHERE = (
+    r"(?:in|inside|en|em|n[oa])(?: (?:any|all|application|committed|el|final|library|new|non-test"
+    r"|o|our|production|source|test|the|your|[A-Z][\w+#]+))*"
+    r"(?: (?:this |our |the )?(?:code|codebase|project|repo|repository|files|(?:\w+ )?tests?"
+    r"(?: data)?|specs?|código|proyecto|projeto)"
+    r"| (?:Type|Java)Script| Python| Go| Rust| Swift| Kotlin| Java| Ruby| C#)"
+)
+#: The words after a forbidden token if the ban is about each use of it. Another word may restrict
+#: the ban, so that no call shows whether it was broken.
+_EVERY_USE = lazy_pattern(
+    rf"[`*_\"')\]]*(?:\s+(?i:{_NOUNS}|{_ALWAYS})(?!\w)|\s+{_EVERYWHERE}(?!\w)"
+    r"|(?P<place>\s+in (?:the )?`[^`\n]*[/.*][^`\n]*`(?: folder| directory| files)?))*[*_\"')\]]*"
+    r"(?:\s*(?:\Z|[.,;:!?(/—–|&+]|-\s|[\u3000-\u9fff\uac00-\ud7af])|\s+(?:[-→=+`]"
+    r"|(?i:or|and|nor|o|y|e|ou|to (?:avoid|ensure|keep|prevent|protect|reduce)|because|since"
+    r"|as (?:it|they)|even|just|always|never|instead|over|so|it)\b))"
+    r"(?!\s*(?i:unless|except|other than|only (?:if|when)|if|when|until|outside|salvo|excepto"
+    r"|exceto|cuando|quando|除非|除了)(?![\w-]))"
 )
 #: The purpose for which a rule forbids a token: other uses of the token do not break the rule.
 _PURPOSE = lazy_pattern(
@@ -66,6 +82,7 @@ _OWN_PURPOSES = {
     "console.log": _LOGGING,
     "print": _LOGGING,
     "print(": _LOGGING,
+    "require(": "import|load",
     "find": "find|search|locate",
     "grep": "find|search",
     "npm install": "add|install",
@@ -82,14 +99,8 @@ _TO_SUPPRESS = lazy_pattern(
     re.IGNORECASE,
 )
 _ANYTHING = (
-    r"(?:g?ing)?(?: (?:the|any|a|source|code|text|project|repo|files?|packages?|dependenc(?:y|ies)"
-    r"|contents?|for|in|through|directly))*[ \t]*(?:\Z|[.,;:!)(—–])"
-)
-#: Words after a forbidden command that restrict the ban to some of its runs.
-_SOME_RUNS = lazy_pattern(
-    r"`?\s+(?:in|from|at|inside)\b"
-    r"(?!\s+(?:this|the|our|your|any|all|every|shell|bash|here)\b)",
-    re.IGNORECASE,
+    r"(?:g?ing|s)?(?: (?:the|any|a|source|code|text|project|repo|files?|packages?"
+    r"|dependenc(?:y|ies)|contents?|for|in|through|directly))*[ \t]*(?:\Z|[.,;:!)(—–])"
 )
 
 
@@ -117,23 +128,13 @@ def _is_purpose(_: Token, around: Around) -> bool:
 
 def _is_restricted(token: Token, around: Around) -> bool:
     """Return whether the words around a forbidden token restrict the ban."""
-    if not token.negated:
+    if not token.negated or token.form in (SUPPRESSED, WITHOUT):
         return False
-    is_run = token.is_command or token.is_program
-    is_some_run = is_run and _SOME_RUNS.match(around.after)
-    return (
-        _is_part_of_act(token, around)
-        or _is_for_a_purpose(token, around)
-        or bool(is_some_run)
-        or (token.form in OF_FILES and _WHOLE_FILE.match(around.after) is None)
-        or (token.form != WITHOUT and _has_condition(token, around))
-    )
-
-
-def _has_condition(token: Token, around: Around) -> bool:
-    condition = _CONDITION.match(around.after)
-    is_own_case = token.text in _SUPPRESSIONS and _TO_SUPPRESS.match(around.after)
-    return condition is not None and not is_own_case
+    use = _EVERY_USE.match(around.after)
+    is_at_place = use is not None and use["place"] is not None
+    is_some_run = is_at_place and (token.is_command or token.is_program)
+    is_of_each_use = use is not None or _is_own_case(token, around)
+    return not is_of_each_use or is_some_run or _is_part_of_act(token, around)
 
 
 def _is_part_of_act(token: Token, around: Around) -> bool:
@@ -141,13 +142,18 @@ def _is_part_of_act(token: Token, around: Around) -> bool:
     return not is_file and _PART.search(around.before.rstrip("`")) is not None
 
 
-def _is_for_a_purpose(token: Token, around: Around) -> bool:
-    purpose = None if around.is_choice() else _PURPOSE.match(around.after)
-    if purpose is None:
-        return False
+def _is_own_case(token: Token, around: Around) -> bool:
+    """Return whether the words after a forbidden token name a case or a purpose that nearly each of
+    its uses has. A choice between tokens may have any purpose.
+    """
+    if token.text in _SUPPRESSIONS and _TO_SUPPRESS.match(around.after):
+        return True
+    purpose = _PURPOSE.match(around.after)
+    if purpose is None or around.is_choice():
+        return purpose is not None
     own = _OWN_PURPOSES.get(token.text)
     meant = around.after[purpose.end("word") :].lstrip()
-    return not (own and re.match(rf"(?:{own}){_ANYTHING}", meant, re.IGNORECASE))
+    return own is not None and re.match(rf"(?:{own}){_ANYTHING}", meant, re.IGNORECASE) is not None
 
 
 def _is_place(token: Token, around: Around) -> bool:
@@ -198,6 +204,8 @@ def _is_ban_itself(token: Token, around: Around) -> bool:
 
 def _is_only_mentioned(token: Token, around: Around) -> bool:
     """Return whether a token is an example, or a command that the rule does not ask for."""
+    if around.cue == "about":
+        return True
     is_banned_example = token.negated and is_example(around.reach)
     if is_example(around.before) and not is_banned_example:
         return True

@@ -55,8 +55,10 @@ _ALIASES = {
     "pnpm install": "install|i",
     "pnpm test": "test|t",
 }
-#: Programs with versions in their names, or that python runs as a module.
+#: Programs with versions in their names, or that another program runs.
+_RUNNER = r"(?:(?:npx|bunx|(?:p?npm|yarn)(?: +(?:exec|dlx))?)(?: +-\S+)* +)?"
 _VERSIONS = {
+    **{name: (_RUNNER + name, (name,)) for name in ("eslint", "jest", "prettier", "tsc", "vitest")},
     "pip": (r"(?:python[\d.]* +-m +)?pip[\d.]*", ("pip", "pip3")),
     "pytest": (r"(?:python[\d.]* +-m +)?pytest", ("pytest",)),
     "python": (r"python[\d.]*", ("python", "python2", "python3")),

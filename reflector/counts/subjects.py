@@ -18,6 +18,12 @@ NO_TYPE = "subject without a type"
 WORD = "word of a message"
 
 _COMMIT = lazy_pattern(r"\bcommits?\b", re.IGNORECASE)
+#: A rule about the titles of pull requests, whose form is that of commits.
+_OF_REQUESTS = lazy_pattern(
+    r"(?!.*(?<!conventional )(?<!conventional-)\bcommits?\b(?!.org))"
+    r".*\b(?:PRs?|pull requests?|merge requests?|titles?)\b",
+    re.IGNORECASE | re.DOTALL,
+)
 _LENGTH = lazy_pattern(
     r"\b(?:titles?|subjects?|messages?|summar(?:y|ies)|(?:first|header) lines?|headlines?)\b"
     r"[^.;]*?(?:under|below|at most|max(?:imum)?(?: of)?|no more than|not exceed|within|up to|<=?|≤"
@@ -40,7 +46,7 @@ _CREDIT = lazy_pattern(
     r"\b(?P<name>Claude)\b[^.;]*",
     re.IGNORECASE,
 )
-_TRAILER = lazy_pattern(r"`?(?P<word>Co-Authored-By)\b", re.IGNORECASE)
+_TRAILER = lazy_pattern(r"\bco-?author", re.IGNORECASE)
 #: Subjects that git writes.
 _MADE_BY_GIT = lazy_pattern(r"(?:Merge|Revert|fixup!|squash!|amend!) ")
 
@@ -87,7 +93,7 @@ FORMS = frozenset(_KINDS)
 
 def subjects_in(text: str) -> Iterator[tuple[str, str]]:
     """Yield the text and the form of each token of a rule about messages of commits."""
-    if not _COMMIT.search(text):
+    if not _COMMIT.search(text) or _OF_REQUESTS.match(text):
         return
     for length in _LENGTH.finditer(text):
         yield length["most"], LONG_SUBJECT
@@ -103,7 +109,7 @@ def subjects_in(text: str) -> Iterator[tuple[str, str]]:
         yield credit["name"], WORD
     trailer = _TRAILER.search(text)
     if trailer and _AGAINST.search(text[: trailer.start()]):
-        yield trailer["word"], WORD
+        yield "Co-Authored-By", WORD
 
 
 def shown(form: str, text: str) -> str:

@@ -37,7 +37,7 @@ from reflector.text.lazy import lazy_pattern
 
 PATH = (
     r"(?:[\w.*@-]+/)+(?:[\w*@-]*\.[\w*]+|(?![\w*]))|\*\.\w+"
-    r"|[\w-]+\.(?:py|[jt]sx?|rs|go|md|json|ya?ml|toml|sh|sql|s?css|html|proto|prisma|graphql|tf"
+    r"|(?![A-Z]\w*\.js\b)[\w-]+(?:\.[\w-]+)*\.(?:py|[jt]sx?|rs|go|md|json|ya?ml|toml|sh|sql|s?css|html|proto|prisma|graphql|tf"
     r"|lock|txt|vue|svelte|java|kt|rb|php|cs|swift)\b|(?<!\w)\.env(?:\.[a-z]+)?\b"
 )
 _WORD = lazy_pattern(r"\w+")
@@ -50,11 +50,11 @@ PROGRAMS = frozenset(
     " rustc sed ssh sudo svn tail task tee terraform tox tsc tsx uv uvx vitest wget yarn".split()
 )
 #: First words of code that looks like a command, as in `pub use`.
-_KEYWORDS = frozenset(
-    "abstract as async await case catch class const def delete elif else enum export extends fn"
-    " for from func if impl import in insert interface is let match mod mut new not or private"
-    " protected pub public raise record return select static struct switch throw trait try type"
-    " update use var while with yield".split()
+KEYWORDS = frozenset(
+    "abstract as assert async await case catch class const def delete elif else enum except export"
+    " extends fn for from func if impl import in insert interface is let match mod mut new not or"
+    " private protected pub public raise record return select static struct switch throw trait try"
+    " type update use var while with yield".split()
 )
 #: The names of tokens that only the course of a session shows.
 _SHOWN = {
@@ -114,9 +114,11 @@ class Token(NamedTuple):
         """Whether it is a command with its arguments, such as `make lint`."""
         if self.form not in ("", VERSIONS):
             return self.form in (BARE, BEFORE_FILE, DEED, PROGRAM, SCRIPT, WITH, WITHOUT)
-        is_code = self.text.partition(" ")[0] in _KEYWORDS
+        is_code = self.text.partition(" ")[0] in KEYWORDS
         return (
-            not is_code and re.match(r"\.?/?(?:[\w.-]+/)*[a-z][\w.-]* +\S", self.text) is not None
+            not is_code
+            and re.match(r"\.?/?(?:[\w.-]+/)*[a-z][\w.-]* +(?![<>:!=]*= )[^\s<>]", self.text)
+            is not None
         )
 
     @property

@@ -1,8 +1,9 @@
 """The tokens of a rule: commands, paths, options and identifiers that a call can contain word for
 word.
 
-Invariant: the tokens depend on the rule's text alone, in the order of the text, because events
-name them by their place. A token is `negated` if the rule speaks against it: "use `a`, not `b`".
+Invariant: the tokens depend on the rule's text and titles alone, in the order of the text, because
+events name them by their place. A token is `negated` if the rule speaks against it: "use `a`, not
+`b`".
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ from reflector.counts.scopes import scope_of_token
 from reflector.counts.shell import script_in
 from reflector.counts.spellings import versions_of
 from reflector.counts.subjects import subjects_in
-from reflector.counts.token import PATH, PROGRAMS, Token
+from reflector.counts.token import KEYWORDS, PATH, PROGRAMS, Token
 from reflector.text.lazy import lazy_pattern
 
 #: Events have one bit for each token.
@@ -213,7 +214,8 @@ def _form_of(token: Token, around: Around) -> str:
 def _is_any_version(program: str, text: str) -> bool:
     """Return whether a rule means each version of a program, because it names no other one."""
     is_known = versions_of(program) != ()
-    return is_known and re.search(rf"{program}\d|-m {program}\b", text) is None
+    other = rf"{program}\d|(?:-m|npx|bunx|npm|yarn|exec|dlx) {program}\b"
+    return is_known and re.search(other, text) is None
 
 
 def are_all_asked_for(text: str, tokens: Sequence[Token]) -> bool:
@@ -246,5 +248,5 @@ def _text_of(written: str) -> str:
     token = " ".join(fixed.removesuffix(")").split()).rstrip("\"'=,;-")
     if _ENDING.fullmatch(token):
         return f"*{token}"
-    is_word = any(map(str.isalnum, token))
+    is_word = any(map(str.isalnum, token)) and not (fixed != written and token in KEYWORDS)
     return token if is_word and len(token) <= _MOST_CHARACTERS else ""

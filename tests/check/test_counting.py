@@ -77,7 +77,7 @@ def test_command_after_the_occasion_is_late(project: Project, tmp_path: Path) ->
 
 
 def test_forbidden_command_has_no_order(project: Project, tmp_path: Path) -> None:
-    rule = rule_of("Never run `git push --force` before you open a pull request.")
+    rule = rule_of("Never run `git push --force`, not even before you open a pull request.")
     files = _found(tmp_path, Session("s-1").runs("git push --force", ""))
     tally = _counts(project, files, rule).by_rule[rule.key].since
     assert (tally.run, tally.ran) == (1, 0)

@@ -43,6 +43,8 @@ UV = "Use uv, never pip."
         ("Never commit with `--no-verify`.", "git commit --no-verify"),
         ("Don't bypass pre-commit hooks.", "git commit -n"),
         (RM, "rm -fr build"),
+        ("Never run `prettier`.", "npx prettier --write src"),
+        ("Never run `eslint`.", "pnpm exec eslint src"),
         ("Use `rg`, not `grep -r`.", "grep -rn total src"),
         ("Never use `grep -r`.", "grep -inR total ."),
         (RM, "rm -r -f build"),
@@ -87,6 +89,7 @@ def test_any_spelling_breaks_a_ban(rule: str, command: str) -> None:
         (NO_VERIFY, "git commit -m 'drop -n'"),
         ("Never use `--no-verify` unless CI is down.", "git commit -n"),
         (RM, "rm -r build; cp -f a b"),
+        ("Use `npx vitest`, not `vitest`.", "npx vitest"),
         ("Never use `git commit -a`.", "git commit -m a"),
         (UV, "uv pip install x"),
         (UV, "pip --version"),
@@ -125,6 +128,10 @@ def test_other_command_breaks_no_ban(rule: str, command: str) -> None:
         ("Add a `__test__.jsonc` file.", edits("x", file="/app/specs/a/__test__.json"), True),
         ("Add a `__test__.jsonc` file.", edits("x", file="/app/specs/a/__test__.jsonc"), False),
         ("Never add a `config.yaml` file.", edits("x", file="/app/config.yml"), False),
+        ("Add it to the root `tsconfig.json`.", edits("x", file="/app/tsconfig.jsonc"), False),
+        ("Never edit `worker.d.ts`.", edits("x", file="/app/worker.d.ts"), True),
+        ("Never use `any`.", edits("let a: Record<string, any>", file="/app/a.ts"), True),
+        ("Never use `any`.", edits("f<a>(b, any other)", file="/app/a.ts"), False),
     ],
 )
 def test_file_of_a_call_breaks_a_ban(rule: str, message: Message, *, is_broken: bool) -> None:
@@ -154,12 +161,77 @@ LONG = "Refactor the exporter so that it streams the rows now"
         ("Commits start with why: and how:", "git commit -m 'why: it'", False),
         ("Use conventional commits.", "git commit -m 'fix(a)!: it'", False),
         ("Don't add `Co-Authored-By` to commits.", "git commit -m a -m 'Co-authored-by: b'", True),
+        (
+            "Never add yourself as a co-author on commits.",
+            "git commit -m 'a\n\nCo-Authored-By: b'",
+            True,
+        ),
+        ("PR titles follow Conventional Commits.", "git commit -m 'Fix it'", False),
+        ("Use a conventional-commit title.", "git commit -m 'Fix it'", False),
         (CREDIT, "git commit -m 'Fix (by Claude)'", True),
         (CREDIT, "git commit -m 'Fix claudette'", False),
     ],
 )
 def test_message_breaks_a_rule(rule: str, command: str, *, is_broken: bool) -> None:
     assert _breaks(rule, runs(command)) is is_broken
+
+
+@pytest.mark.parametrize(
+    ("rule", "title", "message", "is_broken"),
+    [
+        ("NEVER run: `make a`, `make b`", "", runs("make b"), True),
+        ("**FORBIDDEN** - `make a`", "", runs("make a"), True),
+        ("Never run `make a` — `make b` is for it.", "", runs("make b"), False),
+        ("Run `make a`.", "Do not", runs("make a"), True),
+        ("`make a`", "Never run these commands:", runs("make a"), True),
+        ("❌ Use `getRows()`", "", edits("getRows(1)"), True),
+        ("❌ Do NOT use `getRows()`", "", edits("getRows(1)"), True),
+        ("Use `getRows()` for imports.", "Don'ts", edits("getRows(1)"), False),
+        ("Using `make a` instead of `make b`", "Avoid", runs("make b"), False),
+        ("Commit without running `make a`.", "Never", runs("make a"), False),
+        ("Run `make a`.", "Do not commit secrets", runs("make a"), False),
+    ],
+)
+def test_ban_reaches_its_list(rule: str, title: str, message: Message, *, is_broken: bool) -> None:
+    counting = rule_set([rule_of(rule, titles=(title,))]).rules[rule_of(rule).key]
+    marks = _marks(rule, message, title=title)
+    assert bool((marks.run | marks.written) & counting.negated) is is_broken
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [
+        "Never import `getRows` from the old module.",
+        "Avoid `getRows` in responses.",
+        "Avoid `getRows` calls unless nothing else works.",
+        "**FORBIDDEN** `getRows` - unless at the top.",
+        "Never call `getRows` per frame.",
+        "Never call `getRows` directly on a render path.",
+        "Prefer a view over a new `getRows` argument when rows are many.",
+        "Put rows into a view, not in `rowCount` or `getRows`.",
+        "`check` | a source with no `getRows` | Rows may be missing.",
+        "(There is no `getRows` here.)",
+        "The reader sets no `getRows`.",
+        "Use `getRows` in tests, never `import { getRows } from 'rows'`.",
+    ],
+)
+def test_restricted_ban_is_not_counted(rule: str) -> None:
+    assert not _breaks(rule, edits("import { getRows } from 'rows'\ngetRows(1)", file="/app/a.ts"))
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [
+        "Never use `getRows` in this project.",
+        "Don't use the `getRows` function directly, it is slow.",
+        "Never use `getRows` to avoid slow pages.",
+        "Avoid `getRows` in TypeScript.",
+        "Use views instead of `getRows` for long lists.",
+        "Avoid `getRows`/`allRows` because they are slow when many rows exist.",
+    ],
+)
+def test_words_after_a_ban_keep_it(rule: str) -> None:
+    assert _breaks(rule, edits("getRows(1)", file="/app/a.ts"))
 
 
 GO = "Run `go vet ./...` before you commit Go changes."
@@ -173,6 +245,10 @@ GO = "Run `go vet ./...` before you commit Go changes."
         ("Run `terraform fmt` before committing `.tf` changes.", "/app/a.tf", CAME_UP | LATE),
         ("If you changed `web/`, run `make a` before you push.", "/app/api/a.go", 0),
         ("If only non-Rust was changed, run `make a` before you commit.", "/app/a.rs", 0),
+        ("Run `make a` after code changes.", "/app/a.rs", CAME_UP),
+        ("Run `make a` after code changes.", "/app/README.md", 0),
+        ("Run `make watch` - builds on changes.", "/app/a.rs", 0),
+        ("Run `make a` - after each change.", "/app/a.rs", CAME_UP),
     ],
 )
 def test_occasion_needs_a_changed_file(rule: str, file: str, came_up: int) -> None:

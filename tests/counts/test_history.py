@@ -41,6 +41,7 @@ EDIT = edits("b", "a")
     [
         "Read a file before you edit it.",
         "Always read the whole file before editing.",
+        "You MUST read every file you modify in full before editing.",
         "Read files fully before making changes to them.",
         "Never edit a file without reading it first.",
         "Do not modify files you haven't read.",

@@ -26,7 +26,7 @@ from tests.counts.messages import calls, edits, injected, printed, refuses, runs
 LINT = "Run `make lint` before you commit."
 SPECIFIC = "PREFER running specific tests over running the entire test suite"
 DIFF_FIRST = "Show me the diff before you commit."
-CONTAINS = "Never use `strings.Contains` in parsers."
+CONTAINS = "Never use `strings.Contains`."
 
 
 def _marks(rule: str, *messages: Message) -> Marks:
@@ -81,9 +81,9 @@ def test_added_text_is_written(message: Message) -> None:
         runs("git commit -m - <<'EOF'\nstrings.Contains\nEOF"),
         runs("strings.Contains", chain="subagent"),
         printed("strings.Contains make lint"),
-        injected("Never use strings.Contains in parsers."),
-        says("Never use strings.Contains in parsers."),
-        you("Never use strings.Contains in parsers.", chain="subagent"),
+        injected("Never use strings.Contains."),
+        says("Never use strings.Contains."),
+        you("Never use strings.Contains.", chain="subagent"),
     ],
 )
 def test_other_text_counts_nothing(message: Message) -> None:

@@ -35,7 +35,7 @@ def test_tokens_of_rule_are_found(rule: str, tokens: str) -> None:
     ("rule", "tokens"),
     [
         ("Use `pnpm`, not `npm`.", "pnpm !npm"),
-        ("Never use `strings.Contains` in parsers.", "!strings.Contains"),
+        ("Never use `strings.Contains`.", "!strings.Contains"),
         ("Don't run `git push --force`.", "!git push --force"),
         ("Never commit without running `make lint`.", "make lint"),
         ("Instead of `left.pad`, use `right.pad`.", "!left.pad right.pad"),
@@ -74,7 +74,7 @@ def test_negation_before_token_is_read(rule: str, tokens: str) -> None:
         ("When you review, never use `a_b`.", ["part"]),
         ("When you review, use `b_c`, not `a_b`.", ["", ""]),
         ("Never assume that `a_b` works.", ["part"]),
-        ("Write a title with no `fix:` / `docs:` prefix.", ["part", "part"]),
+        ("Write a title with no `fix:` / `docs:` prefix.", ["mention", "mention"]),
         ("Avoid `make test` between edits.", ["part"]),
         ("For type errors only: use `make types`, not `make all`.", ["", "part"]),
         ("Avoid `--all` for local runs.", ["part"]),
