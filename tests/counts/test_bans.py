@@ -108,6 +108,7 @@ def test_any_spelling_breaks_a_ban(rule: str, command: str) -> None:
         ("Never use `--force` with `git push`.", "git push && npm ci --force"),
         ("Never use `kubectl apply` against production.", "kubectl apply -f a"),
         ("Never use `kubectl apply` in production.", "kubectl apply -f a"),
+        ("Never run `make a` in `api/v1/`.", "make a"),
     ],
 )
 def test_other_command_breaks_no_ban(rule: str, command: str) -> None:
