@@ -75,7 +75,7 @@ def votes(answers: Mapping[str, bool], task_of: Mapping[str, Hashable]) -> list[
     by_task: dict[Hashable, list[bool]] = defaultdict(list)
     for session, answer in answers.items():
         by_task[task_of.get(session, session)].append(answer)
-    return [fmean(group) for group in by_task.values()]
+    return [sum(group) / len(group) for group in by_task.values()]
 
 
 def evidence(shares: Sequence[float]) -> float:
