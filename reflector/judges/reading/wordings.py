@@ -19,46 +19,6 @@ from reflector.text.lazy import lazy_pattern
 #: In the output of tools and in commands, case counts (`FAIL`, `fail`). The texts of users and
 #: agents are read without regard to case.
 _PRINTED = frozenset({"counted", "check", "line", "mechanics", "part"})
-#: Pieces of patterns: a package manager up to the name of a script, the words that may come before
-#: a wish, a verb that asks for something, and the place of a verb that is not in a report.
-_PIECES = {
-    "{npm}": (
-        r"(?:npm|pnpm|yarn|bun|deno)(?: -\S+)*(?: --(?:prefix|filter|cwd)[= ]\S+)*"
-        r"(?: run| run-script| task| -w \S+)*"
-    ),
-    "{lead}": (
-        r"(?:(?:and|also|but|so|ok(?:ay)?|please|pls|btw|oh|hey|again|no|nope|wrong|actually"
-        r"|as always|as i said|then|as a rule"
-        r"|in (?:this|our) (?:project|repo(?:sitory)?|code ?base|team))\b[ ,:!.-]*)*"
-    ),
-    "{verb}": (
-        r"(?:use|run|write|add|keep|put|make|ask|check|read|call|name|format|commit|test|start"
-        r"|prefer|do|be|look)"
-    ),
-    "{asked}": (
-        r"(?<!\bi )(?<!\bwe )(?<!\byou )(?<!\bthey )(?<!\bif )(?<!\bwhen )(?<!\bwhile )"
-        r"(?<!\bafter )(?<!\bbefore )\b"
-    ),
-    "{word}": (
-        r"(?!(?:the|an?|it|its|this|that|these|those|not|my|your|use|them|one|sure)\b)"
-        r"[\w.+/-]*\w"
-    ),
-    "{thing}": (
-        r"(?:{det} )*`?(?P<thing>\.?(?!(?:{det}|\w+ing|longer|need|one|this|that|it)\b)[a-z]"
-        r"(?:[\w.-]*\w)?(?:\(\))?(?: (?!(?:{stop}|found|needed|required|left)\b)[a-z][\w-]+)?)`?"
-        r"(?=\W*\Z|[^\w\s.-]|\.(?!\w)|\s+{stop}\b)"
-    ),
-    "{det}": (
-        r"(?:any|the|an?|new|more|such|your|these|those|so many|too many|extra|unnecessary"
-        r"|redundant|useless|obvious|code|plain)"
-    ),
-    "{stop}": (
-        r"(?:in|on|at|for|to|from|with|of|that|which|when|if|unless|because|here|please|and|or"
-        r"|again|any ?more|this|the|is|are|without|inside|outside|by|as|just|like)"
-    ),
-}
-
-
 #: The id of a row in the pattern of another row.
 _ROW_NAME = lazy_pattern(r"\{([a-z-]+)\}")
 #: The ideas that a text must contain, at the beginning of a pattern.
@@ -72,8 +32,8 @@ class Wording:
     kind  the name of its list: sign (of an objection), correction (in an outcome only), person,
           agent, reading (how words are split), part (how commands and other texts are split),
           counted, check, line, mechanics, command, wish, ask (of a user, over sessions), aim (of a
-          wish, in other words), joint (an aim that needs several ideas), idea (a part of those,
-          which a pattern names as `{id}`)
+          wish, in other words), joint (an aim that needs several ideas), idea (a part of those),
+          piece (a part of any pattern). A pattern names an idea or a piece as `{id}`
     says  passes, fails or expected; the purpose of a command; the kind, section and first word of a
           wish; the subject of an ask; or the form of an aim. Empty if the list itself shows it
     """
@@ -105,9 +65,7 @@ class Wording:
 
 
 def _filled(pattern: str) -> str:
-    """Return a pattern with its pieces, and with the patterns of the rows that it names."""
-    for name, piece in _PIECES.items():
-        pattern = pattern.replace(name, piece)
+    """Return a pattern with the patterns of the rows that it names."""
     return _ROW_NAME.sub(lambda match: f"(?:{_filled(_row(match[1]).pattern)})", pattern)
 
 
