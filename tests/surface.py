@@ -19,8 +19,7 @@ from reflector.cli.table import GROUPS, HIDDEN, MORE
 from reflector.config import APIS, SETTINGS, USERS_OWN
 from reflector.events.kinds import Field
 from reflector.events.registry import EVENT_TYPES
-from reflector.hooks.agents import AGENTS
-from reflector.hooks.install import EVENTS
+from reflector.hooks.agents import AGENTS, CLAUDE
 from reflector.judges.api import Api
 from reflector.judges.reading.wordings import all_wordings
 from reflector.judges.rules.findings import FINDINGS
@@ -150,7 +149,7 @@ def _public(module: str) -> Iterator[str]:
 
 
 def _agents() -> Iterator[str]:
-    yield f"hook {' '.join(EVENTS)}"
+    yield f"hook {' '.join(CLAUDE.events)}"
     yield from (
         (f"agent {name}: {', '.join(sorted(one.files.values()))}") for name, one in AGENTS.items()
     )

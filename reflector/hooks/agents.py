@@ -2,16 +2,17 @@
 our hooks there.
 
 Installing, uninstalling, the doctor, the options of the commands and docs/agents.md derive from
-this table.
+the table in `agents.toml`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import tomllib
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from reflector.hooks.install import EVENTS, Form, HookList, ModuleFile
+from reflector.hooks.install import Form, HookList, ModuleFile
 from reflector.locate import environment, home_folder
 
 Scope = Literal["user", "project", "local"]
@@ -19,7 +20,7 @@ SCOPES: tuple[Scope, ...] = ("user", "project", "local")
 
 
 class Agent(NamedTuple):
-    """One agent.
+    """One agent of `agents.toml`.
 
     name      the value of `--agent`
     title     its usual name
@@ -36,11 +37,11 @@ class Agent(NamedTuple):
 
     name: str
     title: str
-    home: tuple[str, str, str]
+    home: Sequence[str]
     files: Mapping[Scope, str]
     events: Mapping[str, int]
     module: str = ""
-    switch: tuple[str, ...] = ()
+    switch: Sequence[str] = ()
     off: bool = True
     consent: str = ""
 
@@ -86,68 +87,7 @@ class Agent(NamedTuple):
         return bool(self.switch) and settings is self.off
 
 
-CLAUDE = Agent(
-    "claude",
-    "Claude Code",
-    home=("CLAUDE_CONFIG_DIR", "", ".claude"),
-    files={
-        "user": "settings.json",
-        "project": ".claude/settings.json",
-        "local": ".claude/settings.local.json",
-    },
-    events=EVENTS,
-    switch=("disableAllHooks",),
-)
-_CODEX = Agent(
-    "codex",
-    "Codex CLI",
-    home=("CODEX_HOME", "", ".codex"),
-    files={"user": "hooks.json", "project": ".codex/hooks.json"},
-    # It reduces a longer timeout to 3 seconds, with a warning at every start.
-    events={**EVENTS, "SessionEnd": 3},
-    consent=(
-        "Codex CLI skips these hooks until you trust them. Start Codex CLI in a terminal, and "
-        "answer its question about the hooks."
-    ),
-)
-#: PreCompress comes before every request to the model, so it does not end a window.
-_GEMINI = Agent(
-    "gemini",
-    "Gemini CLI",
-    home=("GEMINI_CLI_HOME", ".gemini", ".gemini"),
-    files={"user": "settings.json", "project": ".gemini/settings.json"},
-    events={"SessionStart": 10_000, "AfterAgent": 10_000, "SessionEnd": 10_000},
-    switch=("hooksConfig", "enabled"),
-    off=False,
-)
-_COPILOT = Agent(
-    "copilot",
-    "Copilot CLI",
-    home=("COPILOT_HOME", "", ".copilot"),
-    files={
-        "user": "settings.json",
-        "project": ".github/copilot/settings.json",
-        "local": ".github/copilot/settings.local.json",
-    },
-    events={"SessionStart": 10, "SubagentStart": 10, "Stop": 10, "SessionEnd": 10},
-    switch=("disableAllHooks",),
-)
-_OPENCODE = Agent(
-    "opencode",
-    "OpenCode",
-    home=("XDG_CONFIG_HOME", "opencode", ".config/opencode"),
-    files={"user": "plugin/reflector.js", "project": ".opencode/plugin/reflector.js"},
-    events=dict.fromkeys(("SessionStart", "SubagentStop", "Stop", "SessionEnd"), 10),
-    module="opencode",
-)
-_PI = Agent(
-    "pi",
-    "pi",
-    home=("PI_CODING_AGENT_DIR", "", ".pi/agent"),
-    files={"user": "extensions/reflector.js", "project": ".pi/extensions/reflector.js"},
-    events=dict.fromkeys(("SessionStart", "PreCompact", "Stop", "SessionEnd"), 10),
-    module="pi",
-)
-
+_TABLE = tomllib.loads(Path(__file__).with_name("agents.toml").read_text("utf-8"))
 #: By name, the default first.
-AGENTS = {agent.name: agent for agent in (CLAUDE, _CODEX, _GEMINI, _COPILOT, _OPENCODE, _PI)}
+AGENTS = {name: Agent(name, **fields) for name, fields in _TABLE.items()}
+CLAUDE = AGENTS["claude"]

@@ -28,13 +28,6 @@ from reflector.waiting import wait_for
 
 T = TypeVar("T")
 
-#: Claude Code's events and the seconds until it stops waiting for a hook. Every version that can
-#: have our hooks knows these events; a client refuses a file with an unknown event. Our hooks
-#: return in milliseconds. The time of SessionEnd matters most: without it, all hooks of that event
-#: share 1.5 seconds, which a slow machine needs for the start alone.
-EVENTS = dict.fromkeys(
-    ("SessionStart", "SubagentStart", "PreCompact", "SubagentStop", "Stop", "SessionEnd"), 10
-)
 #: If our environment is gone, Python's own exit code is 2, with which a hook forbids to stop or to
 #: compact.
 _NEVER_A_VERDICT = "|| exit 0"

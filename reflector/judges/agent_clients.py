@@ -17,11 +17,11 @@ import shlex
 import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from string import Template
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple
 
 from reflector.config import ConfigError, read_toml
 from reflector.files import read_bounded
@@ -90,8 +90,7 @@ class Ours:
         return Template(text).substitute(values, **more)
 
 
-@dataclass(frozen=True, slots=True)
-class Said:
+class Said(NamedTuple):
     """The output of a client: its answer, or its error in its own words.
 
     kept  the tools and MCP servers that it should not have had
@@ -103,7 +102,7 @@ class Said:
     error: str = ""
     model: str = ""
     stop: str = ""
-    usage: Usage = Usage()  # noqa: RUF009 - frozen
+    usage: Usage = Usage()
     cost: str = ""
     kept: str = ""
 
@@ -209,7 +208,7 @@ class JudgeClient:
         printed = _Printed(_lines(out), err.decode("utf-8", "replace")[-400:].strip())
         said = _READ[self.name](printed, ours)
         stop = "" if said.stop in _USUAL_STOPS else said.stop
-        return replace(said, model=said.model or ours.model, stop=stop)
+        return said._replace(model=said.model or ours.model, stop=stop)
 
     def variables_of(self, environ: Mapping[str, str]) -> Iterator[str]:
         """Yield the variables with a user's login, including the ones that the user's settings of
@@ -253,8 +252,7 @@ def _numbers(version: str) -> list[int]:
     return [int(number) for number in version.split(".")]
 
 
-@dataclass(frozen=True, slots=True)
-class _Printed:
+class _Printed(NamedTuple):
     """The JSON objects that a client printed, and the end of its standard error."""
 
     lines: Sequence[_Object]

@@ -26,6 +26,7 @@ from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from pathlib import Path
 from secrets import token_hex
+from typing import NamedTuple
 
 from reflector import files
 from reflector.config import CONSENT
@@ -77,8 +78,7 @@ _AGAIN_IN = lazy_pattern(r"(\d+)\s*(day|hour|minute|second|[dhms]\b)", re.I)
 _SECONDS = {"d": 86_400, "h": 3_600, "m": 60, "s": 1}
 
 
-@dataclass(frozen=True, slots=True)
-class Ended:
+class Ended(NamedTuple):
     """A process that ended: its exit code and output; `why` we ended it, or ""."""
 
     code: int

@@ -82,8 +82,7 @@ _ANALYSIS = lazy_pattern(r'"analysis"\s{0,40}:\s{0,40}(?=")')
 _TAGS = lazy_pattern(r'"bullet_tags"\s{0,40}:\s{0,40}\[')
 
 
-@dataclass(frozen=True, slots=True)
-class Extraction:
+class Extraction(NamedTuple):
     """An object found in a text, and the way in which it was found.
 
     strategy  whole (the text is nothing else), fence (```json), bare_fence (```), braces (text
@@ -124,8 +123,7 @@ class ParsedTag:
     sure: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Parsed:
+class Parsed(NamedTuple):
     """The content of an answer.
 
     strategy  how its JSON was found: see `Extraction`; repaired if it was cut or damaged, none

@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from reflector import files
 from reflector.extensions import is_below, untrusted_folders
@@ -228,8 +228,7 @@ def keep_consent(clients: Mapping[str, Agreed]) -> None:
     keep_object(_FILE, {name: asdict(agreed) for name, agreed in clients.items()})
 
 
-@dataclass(frozen=True, slots=True)
-class Choice:
+class Choice(NamedTuple):
     """An answer of the user to the question of which judge may judge.
 
     backend  the setting that the answer stored, "" for none
@@ -250,7 +249,7 @@ def keep_choice(choice: Choice) -> None:
 
     Raises: OSError.
     """
-    keep_object(_CHOICE, asdict(choice))
+    keep_object(_CHOICE, choice._asdict())
 
 
 def chosen() -> Choice:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from asyncio import gather, run
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from decimal import Decimal
 from heapq import nlargest
 from pathlib import Path
@@ -173,8 +173,7 @@ def api_offer(name: str, config: Config, project: Path, newest: Estimate) -> Off
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Candidate:
+class Candidate(NamedTuple):
     """An agent that has shown that it can judge."""
 
     name: str
@@ -285,7 +284,7 @@ def forbid(name: str | None) -> bool:
     else:
         was_allowed = name in config.judges and disagree(name)
     if was_allowed and name is not None:
-        consent.keep_choice(replace(consent.chosen(), id=""))  # every order ends
+        consent.keep_choice(consent.chosen()._replace(id=""))  # every order ends
     if not _ends_with(name, config.backend):
         return was_allowed
     _remove_backend()

@@ -84,8 +84,7 @@ class Subject(NamedTuple):
     births: Births
 
 
-@dataclass(frozen=True, slots=True)
-class Asking:
+class Asking(NamedTuple):
     """The limits of a check's questions: at most `most`, `at_once` of them at a time.
 
     learns        also ask for advice that seems to be missing

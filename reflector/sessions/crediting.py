@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from reflector.embed.lessons.recording import observe_outcome
 from reflector.events import event as ev
@@ -34,8 +35,7 @@ _PARTS = lazy_pattern(r"&&|\|\||;")
 _MAX_REASON_CHARACTERS = 400
 
 
-@dataclass(frozen=True, slots=True)
-class Run:
+class Run(NamedTuple):
     """The end of a test command. `key` is the key of the transcript's record, `quote` the decisive
     line as printed.
     """

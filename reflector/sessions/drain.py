@@ -21,7 +21,7 @@ import shlex
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -432,7 +432,7 @@ class Pipeline:
         """
         from reflector.sessions.intake import take_in
 
-        source = replace(source, project=self.project.root)
+        source = source._replace(project=self.project.root)
         taken = take_in(self.ledger, source, window=window, rules=self._rules, loaded=self._loaded)
         if taken.event_id is not None:
             self.people_messages[taken.event_id] = taken.scan.people

@@ -200,7 +200,7 @@ def _read(project: Project, order: Order) -> checks.Ran:
     if not _is_wanted(project.root) or not left or tries == _MOST_TRIES:
         remove_order(project.root)
     else:
-        keep_order(project.root, replace(order, left=left, tries=tries))
+        keep_order(project.root, order._replace(left=left, tries=tries))
     return ran
 
 

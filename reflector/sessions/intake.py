@@ -74,8 +74,7 @@ _MID_TURN = frozenset(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Source:
+class Source(NamedTuple):
     """A transcript to record, and how it arrived.
 
     limit    the number of bytes to read, None for all; later bytes belong to a later window
@@ -94,8 +93,7 @@ class Source:
     agent: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Taken:
+class Taken(NamedTuple):
     """The window that an intake recorded. `event_id` is None if no record was new."""
 
     session_id: str

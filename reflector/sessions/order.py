@@ -10,8 +10,8 @@ from __future__ import annotations
 import json
 from collections.abc import Collection
 from contextlib import suppress
-from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from reflector import handover
 from reflector.events import event as ev
@@ -23,8 +23,7 @@ from reflector.transcripts.reading import UnknownTranscript
 _MOST_BYTES = 1 << 20
 
 
-@dataclass(frozen=True, slots=True)
-class Order:
+class Order(NamedTuple):
     """An order.
 
     sessions  the paths of all its transcripts
@@ -46,7 +45,7 @@ def keep_order(root: Path, order: Order) -> None:
 
     Raises: OSError.
     """
-    content = json.dumps(asdict(order)).encode()
+    content = json.dumps(order._asdict()).encode()
     handover.write_own(str(root), handover.ORDER, content)
 
 

@@ -12,7 +12,8 @@ import pytest
 
 from reflector.cli.doctor import report
 from reflector.config import Config
-from reflector.hooks.install import EVENTS, HookList
+from reflector.hooks.agents import CLAUDE
+from reflector.hooks.install import HookList
 from reflector.hooks.reach import Check
 from reflector.project import Project
 from tests.building import git
@@ -230,7 +231,9 @@ def test_shared_or_foreign_hooks_are_not_fixed(agent: Agent) -> None:
     agent.call("uninstall")
     shared = agent.claude / "settings.json"
     shared.write_text(
-        HookList(EVENTS).install("", ("/gone/bin/python -I -S /gone/reflector/hooks/fast.py"))
+        HookList(CLAUDE.events).install(
+            "", ("/gone/bin/python -I -S /gone/reflector/hooks/fast.py")
+        )
     )
     handler = {"type": "command", "command": "/gone/tool && reflector hook"}
     (agent.claude / "settings.local.json").write_text(

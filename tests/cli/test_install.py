@@ -11,13 +11,13 @@ from typing import Any
 
 import pytest
 
-from reflector.hooks.agents import AGENTS
-from reflector.hooks.install import EVENTS, HookList, hook_command
+from reflector.hooks.agents import AGENTS, CLAUDE
+from reflector.hooks.install import HookList, hook_command
 from tests.conftest import first_fast
 from tests.hooks.conftest import REFUSED, SHAPES
 from tests.road.agent import Agent
 
-install = HookList(EVENTS).install
+install = HookList(CLAUDE.events).install
 EVERY_FILE = [(name, scope) for name in AGENTS for scope in AGENTS[name].files]
 OLD = "/old/venv/bin/python -I -S /old/lib/reflector/hooks/fast.py"
 OPUS = b'{\n  "model": "opus"\n}\n'
@@ -246,7 +246,7 @@ def test_link_stays_and_its_target_is_changed(agent: Agent, tmp_path: Path) -> N
     before = seen(tmp_path)
     agent.call("install")
     assert path.is_symlink()
-    assert len(commands(target)) == len(EVENTS)
+    assert len(commands(target)) == len(CLAUDE.events)
     assert list(target.parent.iterdir()) == [target]
     agent.call("uninstall")
     assert seen(tmp_path) == before
@@ -307,7 +307,7 @@ def test_simultaneous_commands_leave_one_whole_file(agent: Agent) -> None:
         for process in [agent.start(command) for _ in range(times)]:
             _, err = process.communicate(timeout=120)
             assert (process.returncode, err) == (0, "")
-        assert command == "uninstall" or len(commands(path)) == len(EVENTS)
+        assert command == "uninstall" or len(commands(path)) == len(CLAUDE.events)
     assert seen(agent.home) == before
 
 
@@ -326,7 +326,10 @@ def test_write_of_another_program_is_not_lost(
     assert "changed after it was read" in agent.call("install", code=1).err
     assert path.read_bytes() == b'{"model": "haiku"}'
     agent.call("install")
-    assert (json.loads(path.read_bytes())["model"], len(commands(path))) == ("haiku", len(EVENTS))
+    assert (json.loads(path.read_bytes())["model"], len(commands(path))) == (
+        "haiku",
+        len(CLAUDE.events),
+    )
     assert backup_of(path).read_bytes() == b'{"model": "haiku"}'
 
 

@@ -24,7 +24,7 @@ from pathlib import Path
 from subprocess import CompletedProcess
 from typing import Any, ClassVar
 
-from reflector.hooks.install import EVENTS
+from reflector.hooks.agents import CLAUDE
 from reflector.transcripts.reading import scan
 from reflector.transcripts.tellings import telling_of
 from tests.client.apis import GenerateApi, MessagesApi, ResponsesApi, Scripted
@@ -342,7 +342,7 @@ class Client(Watched):
 
     def __post_init__(self) -> None:
         self.config.mkdir(parents=True)
-        hooks = self.observers(*EVENTS, "UserPromptSubmit", "StopFailure")
+        hooks = self.observers(*CLAUDE.events, "UserPromptSubmit", "StopFailure")
         settings = {
             "permissions": {"defaultMode": "default", "allow": ["Bash", "Task", "Agent"]},
             "hooks": hooks,
@@ -453,7 +453,7 @@ class Codex(Other):
     stand_in = ResponsesApi
     resume = ("resume", "--last")
     settings = ".codex/hooks.json"
-    heard = (*EVENTS, "UserPromptSubmit")
+    heard = (*CLAUDE.events, "UserPromptSubmit")
     # An interruption is written as an event and as a note to the model, and is read once.
     repeats = frozenset({"duplicates"})
 

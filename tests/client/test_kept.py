@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from reflector.hooks.install import EVENTS, HookList
+from reflector.hooks.agents import CLAUDE
+from reflector.hooks.install import HookList
 from tests.client.apis import ADVICE, FIX
 from tests.client.client import Client
 from tests.hooks.kept import HOOKS, SERVERS, STATUS_LINES, filled, put_program
@@ -23,7 +24,7 @@ def line(bare: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, written:
 @pytest.mark.parametrize("written", HOOKS[:-1])  # the last is the plugin's
 def test_hook_reaches_the_model_and_counts(bare: Client, line: str) -> None:
     path = bare.config / "settings.json"
-    path.write_text(HookList(EVENTS).install(path.read_text(), line))
+    path.write_text(HookList(CLAUDE.events).install(path.read_text(), line))
     bare.prints(FIX)
     assert ADVICE in bare.api.told(FIX)
     bare.check(("SessionEnd", "pat-001"), helpful=1)

@@ -7,10 +7,11 @@ from typing import Any
 import pytest
 from hypothesis import given, strategies as st
 
-from reflector.hooks.install import EVENTS, HookList, MalformedSettings, hook_command, is_own
+from reflector.hooks.agents import CLAUDE
+from reflector.hooks.install import HookList, MalformedSettings, hook_command, is_own
 from tests.hooks.conftest import EXACT, REFUSED, SHAPES
 
-FORM = HookList(EVENTS)
+FORM = HookList(CLAUDE.events)
 install, uninstall, handlers = FORM.install, FORM.uninstall, FORM.handlers
 COMMAND = "'/opt/my tools/venv/bin/python' -I -S /opt/reflector/hooks/fast.py || exit 0"
 OLD = "/old/venv/bin/python3.11 -I -S /old/lib/reflector/hooks/fast.py"
@@ -39,7 +40,7 @@ GROUPS = st.lists(
     max_size=3,
 )
 HOOKS = st.dictionaries(
-    st.sampled_from([*EVENTS, "PreToolUse", "Notification"]), GROUPS, max_size=4
+    st.sampled_from([*CLAUDE.events, "PreToolUse", "Notification"]), GROUPS, max_size=4
 )
 SETTINGS = st.builds(
     lambda rest, hooks: rest | hooks,
@@ -59,7 +60,7 @@ def documents(draw: st.DrawFn) -> str:
 
 def semantic(settings: Any, command: str) -> Any:
     """What installing means, said without texts."""
-    for event, timeout in EVENTS.items():
+    for event, timeout in CLAUDE.events.items():
         handler = {"type": "command", "command": command, "timeout": timeout}
         settings.setdefault("hooks", {}).setdefault(event, []).append({"hooks": [handler]})
     return settings
@@ -69,7 +70,7 @@ def semantic(settings: Any, command: str) -> Any:
 def test_any_settings_keep_their_content_beside_our_hooks(text: str) -> None:
     installed = install(text, COMMAND)
     assert json.dumps(json.loads(installed)) == json.dumps(semantic(json.loads(text), COMMAND))
-    assert sorted(handler.event for handler in handlers(installed)) == sorted(EVENTS)
+    assert sorted(handler.event for handler in handlers(installed)) == sorted(CLAUDE.events)
     assert install(installed, COMMAND) == installed
     assert FORM.foreign(installed) == FORM.foreign(text) == FORM.foreign(uninstall(installed))
     settings = json.loads(text)
@@ -86,7 +87,7 @@ def test_later_edit_differs_from_the_text_before(text: str, number: int, key: st
     assert handlers(json.dumps(without_us)) == []
 
 
-@given(documents(), st.sampled_from([*EVENTS, "PostToolUse"]), st.integers(0, 3))
+@given(documents(), st.sampled_from([*CLAUDE.events, "PostToolUse"]), st.integers(0, 3))
 def test_an_older_installation_is_replaced(text: str, event: str, more: int) -> None:
     old = install(text, OLD)
     settings = json.loads(old)
@@ -95,7 +96,7 @@ def test_an_older_installation_is_replaced(text: str, event: str, more: int) -> 
             0, {"hooks": [{"type": "command", "command": "reflector hook"}]}
         )
     installed = install(json.dumps(settings), COMMAND)
-    assert sorted(handler.event for handler in handlers(installed)) == sorted(EVENTS)
+    assert sorted(handler.event for handler in handlers(installed)) == sorted(CLAUDE.events)
     assert {handler.command for handler in handlers(installed)} == {COMMAND}
     assert handlers(uninstall(installed)) == []
     assert install(old, COMMAND) == install(text, COMMAND)

@@ -11,7 +11,7 @@ import click
 import pytest
 
 from reflector.cli.app import reflector as cli
-from reflector.hooks.install import EVENTS
+from reflector.hooks.agents import CLAUDE
 from reflector.hooks.reach import PLUGIN
 from tests.hooks.conftest import Project, event
 
@@ -50,14 +50,14 @@ def test_marketplace_points_to_the_plugin_in_the_repository() -> None:
 
 def test_plugin_hooks_are_known_events_with_a_timeout() -> None:
     assert list(HOOKS) == ["description", "hooks"]
-    assert list(HOOKS["hooks"]) == list(EVENTS)
+    assert list(HOOKS["hooks"]) == list(CLAUDE.events)
     for name, groups in HOOKS["hooks"].items():
         (group,) = groups
         assert list(group) == ["hooks"]  # no matcher: every source, trigger and agent
         (handler,) = group["hooks"]
         assert {key: handler[key] for key in ("type", "timeout")} == {
             "type": "command",
-            "timeout": EVENTS[name],
+            "timeout": CLAUDE.events[name],
         }
         (script,) = re.findall(r"\$\{CLAUDE_PLUGIN_ROOT\}/([^\"]+)", handler["command"])
         assert (PLUGIN_ROOT / script).is_file()
@@ -111,7 +111,7 @@ def test_the_hook_finds_the_program(
     assert ("[pat-001] helpful=2 harmful=0 :: Test first." in out, err) == (True, "")
 
 
-@pytest.mark.parametrize("name", EVENTS)
+@pytest.mark.parametrize("name", CLAUDE.events)
 def test_start_without_the_program_explains_the_installation(
     project: Project, no_program: str, name: str
 ) -> None:

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 from reflector.judges.reading.wordings import expression, matches_in, wordings, words_of
@@ -36,8 +35,7 @@ _PRAISE_BEFORE = 20
 _ENDINGS = ("ings", "ing", "ies", "ed", "es", "s")
 
 
-@dataclass(frozen=True, slots=True)
-class Remark:
+class Remark(NamedTuple):
     """The meaning of one message.
 
     kind     the kind of the message, as far as its own words show it

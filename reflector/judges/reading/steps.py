@@ -12,9 +12,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import lru_cache
-from typing import Literal, cast, get_args
+from typing import Literal, NamedTuple, cast, get_args
 
 from reflector.judges.reading.wordings import Wording, expression, first, wordings
 from reflector.text.lazy import lazy_pattern
@@ -31,8 +30,7 @@ CHECKS: frozenset[str] = frozenset(get_args(Check))
 _WITH_FILES = frozenset({"change", "test"})
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
+class Step(NamedTuple):
     """One call, read.
 
     kind     its purpose
@@ -213,8 +211,7 @@ _TELLING = CHECKS | {"run", "install", "ship"}
 _ANSI = lazy_pattern(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
 
 
-@dataclass(frozen=True, slots=True)
-class RunEnd:
+class RunEnd(NamedTuple):
     """The end of a call.
 
     ending  passes or fails; `silent` if the output shows neither, for example if an edit succeeded;

@@ -9,7 +9,6 @@ was not written on (`python -m benchmarks.judgement`).
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 from reflector.judges.reading.people import Remark
@@ -238,8 +237,7 @@ FINDINGS: dict[str, Finding] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Judged:
+class Judged(NamedTuple):
     """A verdict on one citation, or on all of a bullet in a window.
 
     reason    a few words without quotes

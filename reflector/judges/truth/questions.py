@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, Literal, TypeVar, get_args
+from typing import Any, Literal, NamedTuple, TypeVar, get_args
 
 from pydantic import ValidationError
 
@@ -245,8 +245,7 @@ class Case:
     language: Language = "en"
 
 
-@dataclass(frozen=True, slots=True)
-class Question:
+class Question(NamedTuple):
     """One prompt. `iteration` and `part` are its place: part 1 asks for insights, every other part
     for a verdict on a `bullet`.
     """
