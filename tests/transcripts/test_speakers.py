@@ -11,14 +11,15 @@ import pytest
 from reflector.curator.listening import wishes
 from reflector.transcripts.message import Message
 from reflector.transcripts.reading import read_messages, scan
-from reflector.transcripts.speakers import CLIENTS, spoken, tag_around
+from reflector.transcripts.speakers import client_texts, spoken, tag_around
 from tests.conftest import assert_linear, first_fast
 from tests.road.agent import Agent
 from tests.transcripts.agents import EVERY, Claude, Session
 from tests.transcripts.records import assistant, attachment, queue, result, user, write
 
 WISH = "Always run the linter before you push."
-TAGS = sorted({tag for client in CLIENTS for tag in f"{client.beside} {client.instead}".split()})
+LISTS = [row.text for row in client_texts() if row.kind in ("beside", "instead")]
+TAGS = sorted(set(" ".join(LISTS).split()))
 NOTES = [
     "Another Claude session sent a message:",
     "A peer session sent a message while you were working:",
@@ -50,7 +51,8 @@ def path(tmp_path: Path) -> Path:
 
 
 def test_each_client_names_the_version_of_its_tags() -> None:
-    assert {client.name for client in CLIENTS} == {
+    versions = {row.client: row.text for row in client_texts() if row.kind == "version"}
+    assert versions.keys() == {
         "Claude Code",
         "Codex CLI",
         "Gemini CLI",
@@ -58,7 +60,7 @@ def test_each_client_names_the_version_of_its_tags() -> None:
         "Copilot CLI",
         "pi",
     }
-    assert all(client.version.count(".") == 2 for client in CLIENTS)
+    assert all(version.count(".") == 2 for version in versions.values())
 
 
 @pytest.mark.parametrize("tag", TAGS)
