@@ -17,7 +17,6 @@ import shlex
 import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
 from pathlib import Path
 from string import Template
 from types import MappingProxyType
@@ -25,7 +24,7 @@ from typing import Any, NamedTuple
 
 from reflector.config import ConfigError, read_toml
 from reflector.files import read_bounded
-from reflector.judges.fields import text_at, usage_in, value_at
+from reflector.judges.fields import MESSAGES_COUNTS, text_at, usage_in, value_at
 from reflector.prices import Usage
 
 #: Replaces the client's own instructions if that is possible; the question has its own.
@@ -45,10 +44,10 @@ _MOST_BYTES = 1 << 20
 #: The stop reasons of an answer that the model itself ended.
 _USUAL_STOPS = ("end_turn", "stop_sequence", "stop")
 _Object = dict[str, Any]
+_EMPTY: Mapping[str, Any] = MappingProxyType({})
 
 
-@dataclass(frozen=True, slots=True)
-class Ours:
+class Ours(NamedTuple):
     """A folder of ours for one start of a client.
 
     person   the variables of the user, as they were at the consent
@@ -65,7 +64,7 @@ class Ours:
     url: str = ""
     told: bytes = b""
     path: str = ""
-    environ: Mapping[str, str] = field(default_factory=dict)
+    environ: Mapping[str, str] = _EMPTY
 
     @property
     def home(self) -> Path:
@@ -76,7 +75,7 @@ class Ours:
         folder = self.person.get(variable) or Path(self.person.get("HOME", "/"), below_home)
         return Path(folder, *names)
 
-    def filled(self, text: str, more: Mapping[str, str] = MappingProxyType({})) -> str:
+    def filled(self, text: str, more: Mapping[str, str] = _EMPTY) -> str:
         """Return a text of the table with its placeholders filled; `more` has the values of a
         client's own placeholders.
         """
@@ -107,8 +106,7 @@ class Said(NamedTuple):
     kept: str = ""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class JudgeClient:
+class JudgeClient(NamedTuple):
     """One client of `clients.toml`.
 
     name       the value of `--agent`
@@ -144,13 +142,13 @@ class JudgeClient:
     largest: int = 6_000
     logins: Sequence[str] = _KEYS
     model: str = ""
-    variables: Mapping[str, str] = field(default_factory=dict)
-    standin: Mapping[str, str] = field(default_factory=dict)
-    files: Mapping[str, str] = field(default_factory=dict)
-    standin_files: Mapping[str, str] = field(default_factory=dict)
+    variables: Mapping[str, str] = _EMPTY
+    standin: Mapping[str, str] = _EMPTY
+    files: Mapping[str, str] = _EMPTY
+    standin_files: Mapping[str, str] = _EMPTY
     standin_model: str = ""
     option: str = ""
-    links: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    links: Mapping[str, Sequence[str]] = _EMPTY
     first: Sequence[str] = ()
     turn: str = ""
     echoes: int = 0
@@ -276,12 +274,6 @@ def _claude_said(printed: _Printed, _: Ours) -> Said:
     # The client's own report comes before it asks anything.
     report = next((line for line in printed.lines if line.get("subtype") == "init"), {})
     kept = [name for key in ("tools", "mcp_servers") for name in (report.get(key) or ())]
-    names = (
-        "input_tokens",
-        "output_tokens",
-        "cache_read_input_tokens",
-        "cache_creation_input_tokens",
-    )
     text = text_at(result, "result")
     # `subtype` is "success" for a failed request, too.
     failed = f"{text or result.get('subtype') or 'no result'} ({result.get('api_error_status')})"
@@ -290,7 +282,7 @@ def _claude_said(printed: _Printed, _: Ours) -> Said:
         "" if result.get("is_error") is False else failed,
         _claude_model(printed.lines, result),
         text_at(result, "stop_reason"),
-        usage_in(result.get("usage"), *names),
+        usage_in(result.get("usage"), *MESSAGES_COUNTS),
         _cost(result.get("total_cost_usd")),
         ", ".join(map(str, kept))[:200],
     )

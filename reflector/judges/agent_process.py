@@ -22,10 +22,11 @@ import threading
 import time
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import ExitStack, asynccontextmanager, contextmanager, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from pathlib import Path
 from secrets import token_hex
+from types import MappingProxyType
 from typing import NamedTuple
 
 from reflector import files
@@ -245,7 +246,7 @@ async def _ready(client: JudgeClient, state: consent.State, ours: Ours) -> Ours:
         raise _uncounted_failure(fault, "access")
     if client.first:
         first = await _run(_Start(ours, client.first, most=_MOST_FIRST))
-        ours = replace(ours, told=first.out)
+        ours = ours._replace(told=first.out)
     settings = (*client.variables.items(), *client.files.items())
     line = json.dumps([ours.path, ours.model, client.words, *settings])
     proof = f"{version} {sha256(line.encode()).hexdigest()[:16]}"
@@ -376,7 +377,7 @@ async def _show_request(client: JudgeClient, ours: Ours) -> None:
     """
     async with _stand_in() as (url, request):
         with _workplace(ours.path, ours.person, ours.model, client.logins) as place:
-            place = replace(place, url=url, told=ours.told)
+            place = place._replace(url=url, told=ours.told)
             local = {"NO_PROXY": "127.0.0.1", "no_proxy": "127.0.0.1"}
             variables = local | client.prepare(place)
             words = client.command(place)
@@ -505,8 +506,7 @@ def _workplace(
         shutil.rmtree(folder, ignore_errors=True)
 
 
-@dataclass(frozen=True, slots=True)
-class _Start:
+class _Start(NamedTuple):
     """The start of a client, and the conditions that end it.
 
     ours     its program, its variables and its folder
@@ -522,7 +522,7 @@ class _Start:
 
     ours: Ours
     words: Sequence[str]
-    environ: Mapping[str, str] = field(default_factory=dict)
+    environ: Mapping[str, str] = MappingProxyType({})
     text: str = ""
     seconds: float = _BRIEF
     most: int = _MOST_OUT

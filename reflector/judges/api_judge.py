@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from reflector.judges.protocol import Backend
 
 
-def api_judge(api: Api, ask: Ask, prices: Sequence[Price] = ()) -> JudgeKind:
+def api_judge(api: Api, ask: Ask, prices: Sequence[Price]) -> JudgeKind:
     """Return the judge that asks an API by the user's key."""
 
     def build(config: Config, project: Path | None) -> Backend:

@@ -89,15 +89,12 @@ class State:
     until: float = 0.0
 
 
-def installed_clients(
-    environ: Mapping[str, str] | None = None, project: Path | None = None
-) -> dict[str, Agreed]:
+def installed_clients(project: Path | None = None) -> dict[str, Agreed]:
     """Return the installed clients, as they would be started. No part of a start is below the
     project or the working folder, because other people can write there.
     """
-    environ = os.environ if environ is None else environ
-    tops = untrusted_folders(environ, [str(project)] if project else [])
-    path = os.pathsep.join(_folders_of(environ, tops))
+    tops = _untrusted(project)
+    path = os.pathsep.join(_folders_of(tops))
     node = shutil.which("node", path=path)
     clients = {}
     for client in JUDGES.values():
@@ -106,25 +103,24 @@ def installed_clients(
             continue
         # A link is kept, because an update of the client moves it.
         folders = [*(str(Path(program).parent) for program in (binary, node) if program), *_PATH]
-        values = {name: environ[name] for name in _names(client, environ)}
         variables = {
-            name: value for name, value in values.items() if not _is_left_out(name, value, tops)
+            name: os.environ[name] for name in _names(client) if not _is_left_out(name, tops)
         }
         variables["PATH"] = os.pathsep.join(dict.fromkeys(folders))
         clients[client.name] = Agreed(binary, variables)
     return clients
 
 
-def left_out(
-    name: str, environ: Mapping[str, str] | None = None, project: Path | None = None
-) -> list[str]:
+def left_out(name: str, project: Path | None = None) -> list[str]:
     """Return the variables of a client that are not kept, because they name a place below the
     project.
     """
-    environ = os.environ if environ is None else environ
-    tops = untrusted_folders(environ, [str(project)] if project else [])
-    variables = _names(JUDGES[name], environ)
-    return [variable for variable in variables if _is_left_out(variable, environ[variable], tops)]
+    tops = _untrusted(project)
+    return [variable for variable in _names(JUDGES[name]) if _is_left_out(variable, tops)]
+
+
+def _untrusted(project: Path | None) -> list[str]:
+    return untrusted_folders(os.environ, [str(project)] if project else [])
 
 
 def shown(agreed: Agreed) -> list[str]:
@@ -148,30 +144,31 @@ def _without_login(url: str) -> str:
     return _QUERY.sub("?…", _LOGIN_OF_URL.sub(r"\1…@", url))
 
 
-def _names(client: JudgeClient, environ: Mapping[str, str]) -> list[str]:
+def _names(client: JudgeClient) -> list[str]:
     """Return the variables with which a client is started, if they are set."""
     return [
         name
-        for name in dict.fromkeys((*_COMMON, *client.variables_of(environ)))
-        if environ.get(name)
+        for name in dict.fromkeys((*_COMMON, *client.variables_of(os.environ)))
+        if os.environ.get(name)
     ]
 
 
-def _folders_of(environ: Mapping[str, str], tops: list[str]) -> list[str]:
+def _folders_of(tops: list[str]) -> list[str]:
     """Return the folders of PATH that are the same in each working folder, and not below a
     project.
     """
-    folders = environ.get("PATH", "").split(os.pathsep)
+    folders = os.environ.get("PATH", "").split(os.pathsep)
     absolute = [folder for folder in folders if folder.startswith("/")]
     return [folder for folder in absolute if not is_below(os.path.realpath(folder), tops)]
 
 
-def _is_left_out(name: str, value: str, tops: list[str]) -> bool:
+def _is_left_out(name: str, tops: list[str]) -> bool:
     """Return whether a variable names a place that a project determines: a relative path, or one
     below `tops`.
     """
     if name == "HOME" or not name.endswith(_PLACES):
         return False
+    value = os.environ[name]
     return (
         not value.startswith("/")
         or is_below(os.path.realpath(value), tops)
@@ -264,9 +261,7 @@ def chosen() -> Choice:
     )
 
 
-def address_fault(
-    address: str, name: str, maker: str, *, by_environment: bool = False
-) -> str | None:
+def address_fault(address: str, name: str, maker: str, *, by_environment: bool) -> str | None:
     """Return why the API at an address is not asked automatically; None if it may be asked. A judge
     that the environment names does not replace the agents that you chose.
 

@@ -6,6 +6,13 @@ from typing import Any
 
 from reflector.prices import Usage
 
+#: The counts of tokens in an answer of the Messages API, as `usage_in` takes them.
+MESSAGES_COUNTS = (
+    "input_tokens",
+    "output_tokens",
+    "cache_read_input_tokens",
+    "cache_creation_input_tokens",
+)
 #: The most tokens of a sensible count. A larger one is an error, and would use up the month's
 #: budget.
 _MOST_TOKENS = 10_000_000

@@ -13,7 +13,7 @@ import anthropic
 import httpx2
 
 from reflector.judges.api import ApiSettings
-from reflector.judges.fields import text_at, usage_in
+from reflector.judges.fields import MESSAGES_COUNTS, text_at, usage_in
 from reflector.judges.http_api import OddAnswer, Refused, json_object
 from reflector.judges.model import Reply
 from reflector.judges.protocol import MAX_TOKENS
@@ -56,16 +56,10 @@ def _reply(message: dict[str, Any], settings: ApiSettings, request_id: str | Non
     if not isinstance(content, list):
         raise OddAnswer(message)
     texts = [text_at(block, "text") for block in content if text_at(block, "type") == "text"]
-    names = (
-        "input_tokens",
-        "output_tokens",
-        "cache_read_input_tokens",
-        "cache_creation_input_tokens",
-    )
     return Reply(
         text="".join(texts),
         model=text_at(message, "model") or settings.model,
         stop_reason=text_at(message, "stop_reason"),
-        usage=usage_in(message.get("usage"), *names),
+        usage=usage_in(message.get("usage"), *MESSAGES_COUNTS),
         request_id=request_id,
     )

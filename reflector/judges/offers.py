@@ -110,7 +110,7 @@ def offers(config: Config, project: Path) -> list[Offer]:
 def _agents(config: Config, project: Path, newest: Estimate) -> Iterator[Offer]:
     """Yield the offers of the installed and the allowed agents."""
     allowed = consent.agreed_clients()
-    clients = {**consent.installed_clients(project=project), **allowed}
+    clients = {**consent.installed_clients(project), **allowed}
     for name, (version, fault) in _versions(clients).items():
         yield Offer(
             name=name,
@@ -190,7 +190,7 @@ def candidates(name: str | None, project: Path) -> tuple[list[Candidate], list[s
 
     Raises: JudgeRefused if the agent of that name is not installed.
     """
-    installed = consent.installed_clients(project=project)
+    installed = consent.installed_clients(project)
     if name is not None:
         if name not in installed:
             raise consent.JudgeRefused(

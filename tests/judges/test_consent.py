@@ -21,7 +21,7 @@ def environ(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
         program.write_text("#!/bin/sh\n")
         program.chmod(0o755)
     monkeypatch.chdir(project)
-    return {
+    values = {
         "HOME": str(tmp_path / "home"),
         "USER": "ada",
         "LANG": "C.UTF-8",
@@ -34,10 +34,13 @@ def environ(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
         "ANTHROPIC_API_KEY": "sk-ant-secret/1",
         "ANTHROPIC_BASE_URL": "http://127.0.0.1:1?key=secret",
     }
+    monkeypatch.setattr("os.environ", values)
+    return values
 
 
-def test_every_kept_variable_is_shown(environ: dict[str, str]) -> None:
-    agreed = consent.installed_clients(environ)["claude"]
+@pytest.mark.usefixtures("environ")
+def test_every_kept_variable_is_shown() -> None:
+    agreed = consent.installed_clients()["claude"]
     shown = {line.partition("=")[0] for line in consent.shown(agreed)}
     assert shown == agreed.environ.keys() - {"HOME", "USER", "LANG"}
     assert {
@@ -50,17 +53,18 @@ def test_every_kept_variable_is_shown(environ: dict[str, str]) -> None:
 
 
 def test_keys_are_masked(environ: dict[str, str]) -> None:
-    agreed = consent.installed_clients(environ)["claude"]
+    agreed = consent.installed_clients()["claude"]
     assert "secret" not in "\n".join(consent.shown(agreed))
     assert agreed.environ["ANTHROPIC_API_KEY"] == environ["ANTHROPIC_API_KEY"]
     assert "HTTPS_PROXY=http://…@127.0.0.1:9" in consent.shown(agreed)
 
 
-def test_nothing_below_a_project_is_kept(environ: dict[str, str], tmp_path: Path) -> None:
-    agreed = consent.installed_clients(environ)["claude"]
+@pytest.mark.usefixtures("environ")
+def test_nothing_below_a_project_is_kept(tmp_path: Path) -> None:
+    agreed = consent.installed_clients()["claude"]
     assert agreed.path == str(tmp_path / "users" / "claude")
     assert not any(str(tmp_path / "project") in value for value in agreed.environ.values())
-    assert consent.left_out("claude", environ) == [
+    assert consent.left_out("claude") == [
         "NODE_EXTRA_CA_CERTS",
         "SSL_CERT_FILE",
         "CLAUDE_CONFIG_DIR",
@@ -72,7 +76,7 @@ def test_nothing_below_a_named_project_is_kept(
 ) -> None:
     monkeypatch.chdir(tmp_path / "users")
     environ["PATH"] += f":{tmp_path}/users"
-    assert consent.left_out("claude", environ, tmp_path / "project") == [
+    assert consent.left_out("claude", tmp_path / "project") == [
         "NODE_EXTRA_CA_CERTS",
         "SSL_CERT_FILE",
         "CLAUDE_CONFIG_DIR",
@@ -81,7 +85,4 @@ def test_nothing_below_a_named_project_is_kept(
 
 def test_home_that_is_a_repository_is_no_project(environ: dict[str, str], tmp_path: Path) -> None:
     environ["CLAUDE_CONFIG_DIR"] = str(tmp_path / "home" / ".claude")
-    assert (
-        "CLAUDE_CONFIG_DIR"
-        in consent.installed_clients(environ, tmp_path / "home")["claude"].environ
-    )
+    assert "CLAUDE_CONFIG_DIR" in consent.installed_clients(tmp_path / "home")["claude"].environ

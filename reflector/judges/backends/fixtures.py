@@ -8,6 +8,7 @@ the counters moved.
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from hashlib import sha256
@@ -33,8 +34,7 @@ def request_sha256(request: Request) -> str:
     digest = sha256()
 
     def add(*values: object) -> None:
-        text = json.dumps(values, sort_keys=True, separators=(",", ":"))
-        digest.update(text.replace("\\r\\n", "\\n").encode() + b"\n")
+        digest.update(_canonical(values) + b"\n")
 
     add("reflect_session", 1, request.mode, 1)
     for bullet in request.playbook:
@@ -47,25 +47,24 @@ def request_sha256(request: Request) -> str:
     return digest.hexdigest()
 
 
+def _canonical(values: Sequence[object]) -> bytes:
+    text = json.dumps(values, sort_keys=True, separators=(",", ":"))
+    return text.replace("\\r\\n", "\\n").encode()
+
+
 def question_sha256(question: Question) -> str:
     """Return the hex SHA-256 of a question about a trajectory. It depends on the subject, not on
     templates or counters.
     """
     case = question.case
-    values = [
+    run = case.trajectory
+    values = (
         *("reflect_trajectory", 1, question.iteration, question.part),
-        *(case.trajectory.query, case.trajectory.generated_answer, case.trajectory.reasoning_steps),
-        *(
-            case.trajectory.status,
-            case.trajectory.error_message,
-            case.ground_truth,
-            case.test_report,
-        ),
+        *(run.query, run.generated_answer, run.reasoning_steps, run.status, run.error_message),
+        *(case.ground_truth, case.test_report),
         [(bullet.id, bullet.section, bullet.content) for bullet in case.bullets],
-    ]
-    return sha256(
-        json.dumps(values, separators=(",", ":")).replace("\\r\\n", "\\n").encode()
-    ).hexdigest()
+    )
+    return sha256(_canonical(values)).hexdigest()
 
 
 @dataclass(frozen=True, slots=True)

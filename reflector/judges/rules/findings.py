@@ -255,7 +255,7 @@ class Judged(NamedTuple):
     followed: bool = True
 
 
-def judge_citation(citation: Citation, *, wrong_counts: bool = False) -> Judged:
+def judge_citation(citation: Citation, *, wrong_counts: bool) -> Judged:
     """Return the verdict on one citation. Advice that the agent called wrong is not helpful. It is
     harmful for that reason alone only if `wrong_counts`.
     """

@@ -129,16 +129,16 @@ class _Chain:
         return frozenset(check for check, passed in last.items() if not passed)
 
 
+@dataclass(slots=True)
 class Reader:
     """Reads messages in order; `bullets` are the live ones whose citations are judged, by name.
 
     at  the place of the next record: how many of its session come before it
     """
 
-    def __init__(self, bullets: Mapping[str, Bullet], at: int = 0) -> None:
-        self._bullets = bullets
-        self.at = at
-        self._chains: dict[str, _Chain] = {}
+    bullets: Mapping[str, Bullet]
+    at: int
+    _chains: dict[str, _Chain] = field(default_factory=dict)
 
     def read(self, messages: Iterable[Message]) -> Iterator[Citation]:
         """Yield every citation once, as soon as no later message can affect it."""
@@ -190,7 +190,7 @@ class Reader:
             chain.last_text = spoken[-500:]  # "" after a citation in the agent's thoughts
         chain.cited_at.update(dict.fromkeys(cited, chain.at))
         for name in names:
-            if name in self._bullets:
+            if name in self.bullets:
                 yield from self._cite(chain, name, text)
         if cited:
             _note_names(chain, cited, called_wrong(message))
@@ -207,7 +207,7 @@ class Reader:
         if len(followed) >= _OPEN_PER_BULLET:
             chain.citations.remove(followed[0])
             yield followed[0]
-        chain.citations.append(_open(chain, self._bullets[name], text))
+        chain.citations.append(_open(chain, self.bullets[name], text))
 
 
 def _is_repeated(citation: Citation, chain: _Chain) -> bool:

@@ -51,18 +51,17 @@ class _Decision(NamedTuple):
     tag: str
 
 
+@dataclass(frozen=True, slots=True)
 class RulesBackend:
     """Gives one tag per cited bullet of the playbook, in order of first citation. With
     `wrong_counts`, a bullet is harmful if the agent itself called it wrong.
     """
 
+    wrong_counts: bool = False
     name = "rules"
     is_model = False
     rereads = True
     quotes = False
-
-    def __init__(self, *, wrong_counts: bool = False) -> None:
-        self.wrong_counts = wrong_counts
 
     def answer(self, request: Request) -> Answer:
         """Judge one window. No content of the messages causes an error."""
