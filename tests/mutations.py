@@ -866,7 +866,9 @@ MUTATIONS = [
     Mutation(HELPING, "key=lambda part: -_count(", "key=lambda part: _count(", ERRORS),
     # The agent as judge.
     Mutation(LOCATE, "return bool(folder) and _kind(", "return bool(word) or _kind(", JUDGED),
-    Mutation(AGREED, "dict.fromkeys((*_COMMON, *client.variables_of(environ)))", "environ", JUDGED),
+    Mutation(
+        AGREED, "dict.fromkeys((*_COMMON, *client.variables_of(os.environ)))", "environ", JUDGED
+    ),
     Mutation(
         AGENT, "env={**start.ours.environ,", "env={**os.environ, **start.ours.environ,", JUDGED
     ),
