@@ -183,7 +183,7 @@ class _Reflections:
         self, sql: Statements, upto: int, tags: Sequence[Verdict], counted: Sequence[Verdict]
     ) -> None:
         self.tags = tags
-        self.completions = [*map(_Completion._make, sql.run(_COMPLETIONS, upto).fetchall())]
+        self.completions = [*map(_Completion._make, sql.rows(_COMPLETIONS, upto))]
         self.sessions = {done.reflection_id: done.session_id for done in self.completions}
         counts = Counter(self.sessions.values())
         self.several = {session for session, count in counts.items() if session and count > 1}

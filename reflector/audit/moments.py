@@ -76,7 +76,7 @@ def _sessions_like(ledger: Ledger, beginning: str) -> list[str]:
         return []
     query = "SELECT DISTINCT session_id FROM event WHERE playbook_id = ? AND "
     with ledger.asking() as sql:
-        if sql.run(f"{query}session_id = ? LIMIT 1", beginning).fetchone():
+        if sql.row(f"{query}session_id = ? LIMIT 1", beginning):
             return [beginning]
         if not beginning.isprintable():
             return []
@@ -87,7 +87,7 @@ def _sessions_like(ledger: Ledger, beginning: str) -> list[str]:
             # beginning are not a range.
             where = "starts_with(session_id, ?)"
             values = [beginning]
-        rows = sql.run(f"{query}{where} ORDER BY 1 LIMIT ?", *values, _MAX_CANDIDATES).fetchall()
+        rows = sql.rows(f"{query}{where} ORDER BY 1 LIMIT ?", *values, _MAX_CANDIDATES)
     return [row[0] for row in rows]
 
 
@@ -155,8 +155,8 @@ def _like(ledger: Ledger, beginning: str) -> list[tuple[Kind, str]]:
         "ORDER BY 1 LIMIT ?"
     )
     with ledger.asking() as sql:
-        completed = sql.run(reflections, len(beginning), beginning, _MAX_CANDIDATES).fetchall()
-        others = sql.run(events, beginning, f"{beginning}g", _MAX_CANDIDATES).fetchall()
+        completed = sql.rows(reflections, len(beginning), beginning, _MAX_CANDIDATES)
+        others = sql.rows(events, beginning, f"{beginning}g", _MAX_CANDIDATES)
     return [*(("reflection", row[0]) for row in completed), *(("event", row[0]) for row in others)]
 
 
@@ -293,5 +293,5 @@ def _in_session(ledger: Ledger, text: str, which: Literal["min", "max"]) -> int:
     where = "playbook_id = ? AND session_id = ?"
     with ledger.asking() as sql:
         query = f"SELECT {which}(position) FROM event WHERE {where}"  # noqa: S608
-        (position,) = sql.run(query, sessions[0]).fetchone()
+        (position,) = sql.row(query, sessions[0])
     return int(position)

@@ -143,7 +143,7 @@ def weeks(ledger: Ledger, then: Past) -> list[Week]:
         "GROUP BY coalesce(session_id, event_id), session_id ORDER BY 3 DESC"
     )
     with ledger.asking() as sql:
-        for session_id, window_id, time in sql.run(query, then.position).fetchall():
+        for session_id, window_id, time in sql.rows(query, then.position):
             session = OneSession(session_id)
             sessions[session_id or window_id] = session
             week = by_monday.setdefault(monday(time), Week(monday(time), []))

@@ -157,7 +157,7 @@ def _count_page(sql: Statements, after: int, upto: int, answers: Answers) -> Non
     _count_windows(sql, after, upto, answers)
     types = (*ANSWER_TYPES, *COMPLETION_TYPES)
     steps = [step for step in rare_events_between(sql, types, after, upto) if not step.fault]
-    tags = sql.run(_TAGS_BY_REFLECTION, after, upto).fetchall()
+    tags = sql.rows(_TAGS_BY_REFLECTION, after, upto)
     homes = _homes(steps)
     if after:
         completions = {step.event_id for step in steps if step.type in COMPLETION_TYPES}
@@ -174,7 +174,7 @@ def _count_page(sql: Statements, after: int, upto: int, answers: Answers) -> Non
         stray = count if last <= home.position else 0
         if first <= home.position < last:
             values = (after, home.position, reflection, tag)
-            (stray,) = sql.run(_TAGS_OF_REFLECTION, *values).fetchone()
+            (stray,) = sql.row(_TAGS_OF_REFLECTION, *values)
         answers.groups[_STRAY].read(tag, stray)
         answers.groups[home.key].read(tag, count - stray)
 
@@ -184,7 +184,7 @@ def take_out(sql: Statements, upto: int, covered: Collection[int], answers: Answ
     cover the tags.
     """
     query = "SELECT position, tag, reflection_id FROM tag WHERE playbook_id = ? AND position IN ?"
-    tags = sql.run(query, covered).fetchall()
+    tags = sql.rows(query, covered)
     completions = {_completion(reflection) for _, _, reflection in tags}
     homes = _homes(_earlier_steps(sql, completions, upto))
     for position, tag, reflection in tags:
@@ -225,11 +225,11 @@ def _homes(steps: Iterable[Event]) -> dict[str, _Home]:
 
 
 def _count_windows(sql: Statements, after: int, upto: int, answers: Answers) -> None:
-    rows = sql.run(_WINDOWS, after, upto).fetchall()
+    rows = sql.rows(_WINDOWS, after, upto)
     sessions = {session for _, session in rows if session}
     known_sessions = 0
     if after:
-        (known_sessions,) = sql.run(_SESSIONS, sessions, after).fetchone()
+        (known_sessions,) = sql.row(_SESSIONS, sessions, after)
     answers.windows += len(rows)
     answers.sessions += len(sessions) - known_sessions
     answers.sessions += sum(session is None for _, session in rows)

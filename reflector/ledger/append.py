@@ -217,7 +217,7 @@ def _begun(sql: Statements, event_ids: Sequence[str]) -> Writing:
         # All are sent at once. The first waits, so the others see what is committed by then.
         locked = sql.run(f"{_HEAD} AND {patience()} <> '' FOR UPDATE")
         known_ids = sql.run(_KNOWN, event_ids) if event_ids else None
-        in_force = sql.run(IN_FORCE, TABLES).fetchone()
+        in_force = sql.row(IN_FORCE, TABLES)
         (head,) = locked.fetchall()
     else:
         (head,) = sql.execute(_HEAD_AND_IN_FORCE, TABLES, sql.id).fetchall()
@@ -334,7 +334,7 @@ def assert_counters(
     Raises: NoSuchTarget, or LedgerError if the bullet has other counters.
     """
     query = "SELECT helpful, harmful FROM bullet WHERE playbook_id = ? AND name = ?"
-    row = writing.sql.run(query, name).fetchone()
+    row = writing.sql.row(query, name)
     if row is None:
         raise NoSuchTarget(
             f"the rule {name!r} does not exist; to see all rules, including removed ones, run "
@@ -363,7 +363,7 @@ def _refuse_taken_names(sql: Statements, events: list[Event]) -> None:
     if not new:
         return
     query = "SELECT name, position FROM bullet WHERE playbook_id = ? AND name IN ?"
-    taken = dict(sql.run(query, [name for _, name in new]).fetchall())
+    taken = dict(sql.rows(query, [name for _, name in new]))
     for event, name in new:
         if name in taken:
             message = (

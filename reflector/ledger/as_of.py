@@ -79,7 +79,7 @@ class Past:
     def updated_at(self) -> str | None:
         """The time of the last change of a bullet or a count."""
         with self.ledger.asking() as sql:
-            row = sql.run(_LAST_TAG, self.ledger.playbook_id, self.position).fetchone()
+            row = sql.row(_LAST_TAG, self.ledger.playbook_id, self.position)
         of_last_tag = row[0] if row else None
         times = filter(None, (of_last_tag, self._book.updated_at))
         return max(times, default=None)
@@ -234,17 +234,17 @@ def _covered_tags(sql: Statements, retractions: Mapping[str, str], upto: int) ->
     """
     if not retractions:
         return {}
-    retracted = [_Event(*row) for row in sql.run(_BY_ID, retractions).fetchall()]
+    retracted = [_Event(*row) for row in sql.rows(_BY_ID, retractions)]
     covered = {
         event.position: retractions[event.event_id]
         for event in retracted
         if event.type == BULLET_TAGGED
     }
-    pointing = [_Event(*row) for row in sql.run(_BY_TARGET, retractions, upto).fetchall()]
+    pointing = [_Event(*row) for row in sql.rows(_BY_TARGET, retractions, upto)]
     completions = {
         event.position: retractions.get(event.event_id) or retractions[event.target_id or ""]
         for event in (*retracted, *pointing)
         if event.type == REFLECTION_COMPLETED
     }
-    tags = sql.run(_TAGS_OF_COMPLETIONS, completions, upto).fetchall() if completions else ()
+    tags = sql.rows(_TAGS_OF_COMPLETIONS, completions, upto) if completions else ()
     return covered | {position: completions[completed] for position, completed in tags}

@@ -116,7 +116,7 @@ class Counters:
 
     def _in_force(self) -> Sequence[Any]:
         if self._known is None:
-            self._known = self.sql.run(IN_FORCE, TABLES).fetchone() or (DEFAULT, False, False)
+            self._known = self.sql.row(IN_FORCE, TABLES) or (DEFAULT, False, False)
         return self._known
 
     def counting(self) -> Counting:
@@ -131,7 +131,7 @@ class Counters:
     def families(self) -> Playbook:
         """Return the merged bullets, and the bullets that have their evidence."""
         if self._families is None:
-            rows = self.sql.run(_OF_MERGES, self.sql.id).fetchall() if self._in_force()[1] else ()
+            rows = self.sql.rows(_OF_MERGES, self.sql.id) if self._in_force()[1] else ()
             self._families = Playbook(entries={row[0]: Entry(*row) for row in rows})
         return self._families
 
@@ -156,8 +156,7 @@ class Counters:
         book = self.families()
         if names is None:
             bullets = [
-                row[0]
-                for row in self.sql.run("SELECT name FROM bullet WHERE playbook_id = ?").fetchall()
+                row[0] for row in self.sql.rows("SELECT name FROM bullet WHERE playbook_id = ?")
             ]
         else:
             bullets = sorted({one for name in names for one in (name, *book.heirs(name))})

@@ -97,7 +97,7 @@ def windows_of_readings(sql: Statements, upto: int) -> dict[str, str]:
         f"WHERE playbook_id = ? AND {of_types((REFLECTION_COMPLETED,))} "
         "AND session_id IS NULL AND reflection_id IS NOT NULL AND position <= ?"
     )
-    return dict(sql.run(query, upto).fetchall())
+    return dict(sql.rows(query, upto))
 
 
 def _session(windows: Iterable[WorkedWindow]) -> WorkedSession:

@@ -221,11 +221,11 @@ class Projector:
         """Return the position of a reflection's completion, 0 for none, and whether an active
         retraction covers it or its window.
         """
-        row = self.sql.run(
+        row = self.sql.row(
             "SELECT position, event_id, target_id FROM event"
             " WHERE playbook_id = ? AND event_id = ?",
             identity(REFLECTION_COMPLETED, reflection_id or ""),
-        ).fetchone()
+        )
         if row is None:
             return 0, False
         position, *event_ids = row
@@ -233,7 +233,7 @@ class Projector:
             "SELECT 1 FROM retraction WHERE playbook_id = ? AND active = 1 AND target_id IN ? "
             "LIMIT 1"
         )
-        return position, self.sql.run(query, event_ids).fetchone() is not None
+        return position, self.sql.row(query, event_ids) is not None
 
     def _read_bullets(self, events: Sequence[Event]) -> None:
         """Look up all bullets that events name, with one query."""
@@ -244,16 +244,16 @@ class Projector:
         self._stored = self._entries("name", names) if names else {}
         last = 0
         if names:
-            (last,) = self.sql.run(
+            (last,) = self.sql.row(
                 "SELECT coalesce(max(ordinal), 0) FROM bullet WHERE playbook_id = ?"
-            ).fetchone()
+            )
         recounts = [event for event in events if event.type == BULLET_RECOUNTED]
         since = {str((event.data or {}).get("since")) for event in recounts}
         query = (
             "SELECT event_id, position FROM event"  # noqa: S608
             f" WHERE playbook_id = ? AND event_id IN ? AND {of_types(BASELINE_TYPES)}"
         )
-        at = dict(self.sql.run(query, since).fetchall()) if since else {}
+        at = dict(self.sql.rows(query, since)) if since else {}
         self._book = Playbook(entries=dict(self._stored), last_ordinal=last, baselines_at=at)
 
     def _change_bullets(self, event: Event, effect: Effect, data: Mapping[str, Any]) -> None:
@@ -293,7 +293,7 @@ class Projector:
             "SELECT position, reflection_id FROM tag WHERE playbook_id = ? AND name = ? AND "
             "tag <> 0"
         )
-        for position, reflection_id in self.sql.run(query, name).fetchall():
+        for position, reflection_id in self.sql.rows(query, name):
             self._reconsider_tags(reflection_id, only=position)
 
     def _merged_into(self, names: Collection[str]) -> set[str]:
@@ -308,7 +308,7 @@ class Projector:
 
     def _entries(self, column: str, names: Collection[str], more: str = "") -> dict[str, Entry]:
         """Return the bullets that have one of these names in a column, in order of creation."""
-        rows = self.sql.run(f"{ENTRIES} AND {column} IN ?{more} ORDER BY ordinal", names).fetchall()
+        rows = self.sql.rows(f"{ENTRIES} AND {column} IN ?{more} ORDER BY ordinal", names)
         return {row[0]: Entry(*row) for row in rows}
 
     def _uncount(self, name: str) -> None:
@@ -362,7 +362,7 @@ class Projector:
         query = "SELECT target_id FROM retraction WHERE playbook_id = ? AND event_id = ?"
         update = "UPDATE retraction SET active = ? WHERE playbook_id = ? AND event_id = ?"
         while target not in passed:
-            row = self.sql.run(query, target).fetchone()
+            row = self.sql.row(query, target)
             if row is None:
                 break
             passed.add(target)
@@ -373,11 +373,11 @@ class Projector:
 
     def _reconsider(self, target: str) -> None:
         """Decide again which tags under an event (a window, a reflection or one tag) are active."""
-        row = self.sql.run(
+        row = self.sql.row(
             "SELECT type, position, reflection_id FROM event"
             " WHERE playbook_id = ? AND event_id = ?",
             target,
-        ).fetchone()
+        )
         if row is None:
             return
         type_, position, reflection_id = row
@@ -386,12 +386,12 @@ class Projector:
         elif type_ == REFLECTION_COMPLETED:
             self._reconsider_tags(reflection_id)
         elif type_ in WINDOW_TYPES:
-            rows = self.sql.run(
+            rows = self.sql.rows(
                 "SELECT reflection_id FROM event"
                 " WHERE playbook_id = ? AND target_id = ? AND type = ?",
                 target,
                 REFLECTION_COMPLETED,
-            ).fetchall()
+            )
             for (of_window,) in rows:
                 self._reconsider_tags(of_window)
 
@@ -410,7 +410,7 @@ class Projector:
             # index.
             where = "tag.position BETWEEN ? AND ? AND tag.reflection_id = ?"
             values = (after + 1, last, reflection_id)
-        rows = self.sql.run(f"{_RETRACTIONS_OF_TAGS} AND {where}", *values).fetchall()
+        rows = self.sql.rows(f"{_RETRACTIONS_OF_TAGS} AND {where}", *values)
         changes = []
         for position, _, recounted_at, retraction_id in rows:
             is_covered_too = is_covered and after < position <= last
@@ -449,11 +449,9 @@ def odd_checkpoints(sql: Statements) -> list[str]:
         "SELECT name, code_version, policy_id, position, state_hash, updated_at FROM projection"
         " WHERE playbook_id = ? AND name <> ?"
     )
-    (end,) = sql.run(
-        "SELECT coalesce(max(position), 0) FROM event WHERE playbook_id = ?"
-    ).fetchone()
+    (end,) = sql.row("SELECT coalesce(max(position), 0) FROM event WHERE playbook_id = ?")
     odd = []
-    for name, version, *values in sql.run(query, TABLES).fetchall():
+    for name, version, *values in sql.rows(query, TABLES):
         policy, position, state_hash, updated_at = values
         is_possible = 0 < version <= CODE_VERSION and 0 <= position <= end
         is_of_a_file = (policy, updated_at) == ("", None) and _HASH.fullmatch(state_hash)
@@ -468,9 +466,7 @@ def fill_tables(sql: Statements, progress: Progress | None = None) -> None:
     """
     for table in (*REBUILDABLE, "cached_usage"):
         sql.run(f"DELETE FROM {table} WHERE playbook_id = ?")  # noqa: S608
-    row = sql.run(
-        "SELECT state_hash FROM projection WHERE playbook_id = ? AND name = ?", TABLES
-    ).fetchone()
+    row = sql.row("SELECT state_hash FROM projection WHERE playbook_id = ? AND name = ?", TABLES)
     for name in odd_checkpoints(sql):
         sql.run("DELETE FROM projection WHERE playbook_id = ? AND name = ?", name)
     set_checkpoint(sql, TABLES, DEFAULT, 0, row[0] if row else "")

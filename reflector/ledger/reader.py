@@ -91,7 +91,7 @@ class Reader:
         if self._held_head is not None:
             return self._held_head
         with self._reading() as sql:
-            head = Head(*sql.run(_HEAD).fetchone())
+            head = Head(*sql.row(_HEAD))
         if self._held is not None:
             self._held_head = head
         return head
@@ -199,7 +199,7 @@ class Reader:
     def has(self, type_: str) -> bool:
         """Return whether there is an event of a type. The type must not be that of tags."""
         with self._reading() as sql:
-            return sql.run(_HAS_TYPE, type_).fetchone() is not None
+            return sql.row(_HAS_TYPE, type_) is not None
 
     def having(self, event_ids: Collection[str]) -> list[Event]:
         """Return those of these events that the ledger has, in order."""
@@ -240,7 +240,7 @@ class Reader:
             " WHERE playbook_id = ? AND active = 1 AND target_id IN ?"
         )
         with self._reading() as sql:
-            return frozenset(target_id for (target_id,) in sql.run(query, event_ids).fetchall())
+            return frozenset(target_id for (target_id,) in sql.rows(query, event_ids))
 
     def retractions(self, event_id: str) -> list[Event]:
         """Return the retraction of an event, the retraction of that one, and so on, in order. The
@@ -282,7 +282,7 @@ class Reader:
         with self._reading() as sql:
 
             def recorded_at(position: int) -> str:
-                if (row := sql.run(_RECORDED_AT, position).fetchone()) is None:
+                if (row := sql.row(_RECORDED_AT, position)) is None:
                     raise LedgerCorrupt(HEAD_MISPLACED.format(where=self.engine.url.shown))
                 return str(row[0])
 
@@ -306,7 +306,7 @@ class Reader:
 
     def _rows(self, condition: str, *values: object) -> list[BulletRow]:
         with self._reading() as sql:
-            rows = sql.run(f"{_BULLETS} AND {condition} ORDER BY ordinal", *values).fetchall()
+            rows = sql.rows(f"{_BULLETS} AND {condition} ORDER BY ordinal", *values)
         bullets = [BulletRow(*row) for row in rows]
         for bullet in bullets:
             if bullet.section not in SECTIONS:
@@ -360,7 +360,7 @@ class Reader:
             " WHERE playbook_id = ? GROUP BY state ORDER BY state"
         )
         with self._reading() as sql:
-            return dict(sql.run(query).fetchall())
+            return dict(sql.rows(query))
 
     def windows_in(self, *states: str) -> list[WindowRow]:
         """Return the windows in these states, oldest first."""
@@ -368,14 +368,14 @@ class Reader:
 
     def _windows(self, condition: str, *values: object, order: str = "position") -> list[WindowRow]:
         with self._reading() as sql:
-            rows = sql.run(f"{_WINDOWS} AND {condition} ORDER BY {order}", *values).fetchall()
+            rows = sql.rows(f"{_WINDOWS} AND {condition} ORDER BY {order}", *values)
         return [WindowRow(*row) for row in rows]
 
     def seen(self, keys: Sequence[int]) -> set[int]:
         """Return those record keys that a window already contains."""
         query = 'SELECT "key" FROM record WHERE playbook_id = ? AND "key" IN ?'
         with self._reading() as sql:
-            return {key for (key,) in sql.run(query, keys).fetchall()}
+            return {key for (key,) in sql.rows(query, keys)}
 
     def updated_at(self) -> str | None:
         """Return the time of the last change of a bullet or a count, which is `recorded_at` of its
@@ -400,11 +400,11 @@ class Reader:
 
     def _projection(self, columns: str, name: str) -> Any:
         with self._reading() as sql:
-            return sql.run(
+            return sql.row(
                 f"SELECT {columns} FROM projection"  # noqa: S608
                 " WHERE playbook_id = ? AND name = ?",
                 name,
-            ).fetchone()
+            )
 
     @contextmanager
     def snapshot(self) -> Iterator[None]:
@@ -490,10 +490,10 @@ def events_where(sql: Statements, where: str, *values: object) -> list[Event]:
     """Return the events of a condition, including unreadable events. A redacted event has the facts
     that its redaction kept.
     """
-    rows = sql.run(
+    rows = sql.rows(
         f"SELECT {_EVENTS} FROM event WHERE playbook_id = ? AND {where}",  # noqa: S608
         *values,
-    ).fetchall()
+    )
     kept = kept_of(sql, [row[1] for row in rows if row[10] is None])
     return [event_of(row, kept.get(row[1])) for row in rows]
 
@@ -572,7 +572,7 @@ def kept_of(sql: Statements, erased: Collection[str]) -> dict[str, Mapping[str, 
     by_target: dict[str, tuple[str, Mapping[str, Any] | None]] = {}
     unread: Collection[str] = erased
     while unread:
-        rows = sql.run(f"{_REDACTIONS} AND target_id IN ?", EVENT_REDACTED, unread).fetchall()
+        rows = sql.rows(f"{_REDACTIONS} AND target_id IN ?", EVENT_REDACTED, unread)
         for target_id, event_id, *columns in rows:
             by_target[target_id] = (event_id, read_data(EVENT_REDACTED, *columns)[0])
         erased_in_turn = [row[1] for row in rows if row[3] is None]

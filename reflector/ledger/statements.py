@@ -50,6 +50,15 @@ class Statements:
         """Execute with `?` placeholders; the first value is always the playbook's id."""
         return self.execute(sql, self.id, *values)
 
+    def rows(self, sql: str, *values: object) -> list[Any]:
+        """Return all rows of a query, which is run like `run`."""
+        rows: list[Any] = self.run(sql, *values).fetchall()
+        return rows
+
+    def row(self, sql: str, *values: object) -> Any:
+        """Return the first row of a query, which is run like `run`; None without a row."""
+        return self.run(sql, *values).fetchone()
+
     def execute(self, sql: str, *values: object) -> Any:
         """Execute with `?` placeholders, one for each value, and return the cursor with the answer.
         The value of `IN ?` is a collection of any size.

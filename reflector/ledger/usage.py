@@ -369,7 +369,7 @@ def take_back(sql: Statements, usage: Usage, past: Past) -> None:
     if not without:
         return
     query = "SELECT DISTINCT session_id FROM event WHERE playbook_id = ? AND position IN ?"
-    sessions = [session for (session,) in sql.run(query, without).fetchall() if session]
+    sessions = [session for (session,) in sql.rows(query, without) if session]
     heirs = {name: past.heirs(name) for name in past.entries}
     before = _FirstDeeds(heirs)
     after = _FirstDeeds(heirs)
@@ -407,7 +407,7 @@ def heirs_at(sql: Statements, upto: int) -> dict[str, frozenset[str]]:
     """Return the other bullets that have the evidence of each merged bullet at a position, by its
     name.
     """
-    if sql.run(_MERGES, upto, '%"follows":true%').fetchone() is None:
+    if sql.row(_MERGES, upto, '%"follows":true%') is None:
         return {}
     book = fold(rare_events_between(sql, RARE_TYPES, 0, upto))
     heirs = {name: frozenset(book.heirs(name)) for name in book.entries}
@@ -465,7 +465,7 @@ def told_texts(ledger: Reader) -> int:
     with ledger.asking() as sql:
         query = f"SELECT count(*) FROM event WHERE playbook_id = ? AND {where}"  # noqa: S608
         of_files = " AND (data IS NULL OR data NOT LIKE ?)"
-        return int(sql.run(query + of_files, '%"via":"file"%').fetchone()[0])
+        return int(sql.row(query + of_files, '%"via":"file"%')[0])
 
 
 #: The state before the first event.
@@ -525,6 +525,6 @@ def _write_row(ledger: Reader, head: int, state: list[Any]) -> None:
     """
     with suppress(LedgerError), write_transaction(ledger.engine, wait=False) as driver:
         sql = ledger.statements(driver)
-        (present_head,) = sql.run(_HEAD).fetchone()
+        (present_head,) = sql.row(_HEAD)
         if present_head == head:
             sql.run(_WRITE_ROW, _VERSION, head, _as_json(state))

@@ -246,7 +246,7 @@ def _set_head(ledger: Ledger) -> str:
     with write_transaction(ledger.engine) as driver:
         sql = ledger.statements(driver)
         begin = (0, genesis(moved_head.playbook, moved_head.origin), utc_now())
-        last = sql.run(_LAST).fetchone() or begin
+        last = sql.row(_LAST) or begin
         sql.execute(
             f"DROP TRIGGER IF EXISTS playbook_head_moves_on{' ON playbook' if sql.postgres else ''}"
         )

@@ -94,7 +94,7 @@ class Rebuilt:
         self.sql = Statements(self._connection.cursor(), "sqlite", ledger.id)
         #: Whether the events of tags are needed. These are most events, and only counting tags
         #: again reads them.
-        self._counts_again = ledger.run(_COUNTS_AGAIN).fetchone() is not None
+        self._counts_again = ledger.row(_COUNTS_AGAIN) is not None
         set_checkpoint(self.sql, TABLES, DEFAULT, 0, "")
         self._projector = Projector(self.sql)
         self._page: list[Event] = []
@@ -129,9 +129,9 @@ class Rebuilt:
         """Return a finding if recorded counters differ from those that the events give."""
         name = data["name"]
         wanted = (data["helpful"], data["harmful"])
-        row = self.sql.run(
+        row = self.sql.row(
             "SELECT helpful, harmful FROM bullet WHERE playbook_id = ? AND name = ?", name
-        ).fetchone()
+        )
         if row is None:
             return Finding(
                 "assertion",
@@ -179,9 +179,7 @@ def _order(sql: Statements, key: str) -> str:
 
 def _odd_checkpoints(sql: Statements) -> Iterator[Finding]:
     """Yield the checkpoints that reflector did not write, and a fault of `cached_usage`."""
-    made = sql.run(
-        "SELECT state_hash FROM projection WHERE playbook_id = ? AND name = ?", TABLES
-    ).fetchall()
+    made = sql.rows("SELECT state_hash FROM projection WHERE playbook_id = ? AND name = ?", TABLES)
     for name in [
         TABLES for (digest,) in made if digest not in (*EARLIER, made_digest())
     ] + odd_checkpoints(sql):

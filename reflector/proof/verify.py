@@ -263,7 +263,7 @@ class Walk:
         """Yield every finding of the events, of the head, of the anchors and of the rows that
         belong to events.
         """
-        row = self.sql.run(_HEAD).fetchone()
+        row = self.sql.row(_HEAD)
         if row is None:
             yield Finding("head", None, "the ledger lacks the record of this playbook", RESTORE)
             return
@@ -301,7 +301,7 @@ class Walk:
         self._chain = genesis(head.playbook, head.origin)
         self._link = _bytes_of(self._chain)
         self._passed.add(Anchor(0, self._chain))
-        rows = self.sql.run(_TARGETS, EVENT_REDACTED).fetchall()
+        rows = self.sql.rows(_TARGETS, EVENT_REDACTED)
         self._erased = {target_id for (target_id,) in rows}
         retractions = f"{of_types((EVIDENCE_RETRACTED,))} AND meta LIKE ?"
         for event in events_where(self.sql, retractions, f'{{"{ASIDE}":%'):
@@ -431,7 +431,7 @@ class Walk:
         query = f"SELECT {_COLUMNS} FROM event WHERE playbook_id = ? AND position = ?"  # noqa: S608
         for position in range(self.position + 1, self.position + 1002):
             try:
-                self.sql.run(query, position).fetchone()
+                self.sql.row(query, position)
             except Exception:  # noqa: BLE001 - the error that is being located, of any class
                 return position
         return None

@@ -512,7 +512,7 @@ def _metas_of_month(
         f"WHERE playbook_id = ? AND {of_types(types)} AND position > ? GROUP BY meta"
     )
     with ledger.asking() as sql:
-        return [(object_in(meta)[0], times) for meta, times in sql.run(query, after).fetchall()]
+        return [(object_in(meta)[0], times) for meta, times in sql.rows(query, after)]
 
 
 def waiting_for_budget(ledger: Ledger) -> list[WindowRow]:
@@ -523,7 +523,7 @@ def waiting_for_budget(ledger: Ledger) -> list[WindowRow]:
             f"SELECT target_id, {reason} FROM event "  # noqa: S608
             f"WHERE playbook_id = ? AND {of_types([REFLECTION_SKIPPED])} ORDER BY +position"
         )
-        reasons = dict(sql.run(query).fetchall())
+        reasons = dict(sql.rows(query))
     waiting = {window_id for window_id, reason in reasons.items() if _WORD in str(reason)}
     if not waiting:
         return []

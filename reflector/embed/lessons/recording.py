@@ -207,7 +207,7 @@ def lessons_beginning(ledger: Reader, beginnings: Sequence[str]) -> list[str]:
         " AND substr(event_id, 1, 8) IN ? ORDER BY position"
     )
     with ledger.asking() as sql:
-        rows = sql.run(query, LESSON_RECORDED, beginnings).fetchall()
+        rows = sql.rows(query, LESSON_RECORDED, beginnings)
     return [event_id for (event_id,) in rows]
 
 
