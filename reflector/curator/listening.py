@@ -406,8 +406,7 @@ def _waiting(count: int) -> str:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Wish:
+class Wish(NamedTuple):
     """A wish of a user.
 
     text     in the form of a bullet's text

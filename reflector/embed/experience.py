@@ -443,8 +443,7 @@ class _Stopped(Exception):
     """
 
 
-@dataclass(frozen=True, slots=True)
-class _Turn:
+class _Turn(NamedTuple):
     """A turn and its three steps. Each step is recorded."""
 
     request: str

@@ -13,9 +13,8 @@ import re
 import sqlite3
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from reflector.ledger.errors import LedgerError, translated
 from reflector.ledger.sqlite_file import sqlite_module
@@ -37,8 +36,7 @@ class NotAQuestion(LedgerError):
     """A query that is refused or not understood; the text contains the reason."""
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(NamedTuple):
     """The result of a query: the names of its columns, and its rows in pages, read on demand."""
 
     columns: tuple[str, ...]

@@ -12,10 +12,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 from hashlib import sha256
-from typing import Any
+from typing import Any, NamedTuple
 
 from reflector.events.event import (
     ASIDE,
@@ -141,8 +141,7 @@ def _end_finding(head: Head, last: Sequence[Any], first: Stored) -> Finding | No
     return None
 
 
-@dataclass(frozen=True, slots=True)
-class Verified:
+class Verified(NamedTuple):
     """The findings, in order, and the head; None if the head cannot be read."""
 
     findings: tuple[Finding, ...]

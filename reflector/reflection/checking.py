@@ -23,7 +23,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from decimal import Decimal
 from functools import partial
@@ -112,8 +112,7 @@ _MAX_PROPOSALS = 10
 _MAX_PROPOSAL_CHARACTERS = 500
 
 
-@dataclass(frozen=True, slots=True)
-class Todo:
+class Todo(NamedTuple):
     """A question about a window, with the names of its bullets. With an `answer`, it only waits to
     be read.
     """

@@ -19,7 +19,7 @@ from functools import partial
 from math import ceil
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from reflector.config import Config
 from reflector.events.event import (
@@ -65,8 +65,7 @@ REDACTED_ANSWER = "the answer was redacted before reflector read it"
 Outcome = Literal["completed", "skipped", "failed", "waiting"]
 
 
-@dataclass(frozen=True, slots=True)
-class Failure:
+class Failure(NamedTuple):
     """Why a window's reflection, or one question about the window, failed.
 
     stage        the failed step: see `BackendError`, and parse, transcript, window, dataset

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import NamedTuple
 
 from reflector.events.event import REFLECTION_FAILED, Event
 from reflector.judges.protocol import MOST_QUESTIONS, NO_ANSWER, OUTAGES, judge_named
@@ -26,8 +26,7 @@ GIVEN_UP = "given up"
 REDACTED = "window"
 
 
-@dataclass(frozen=True, slots=True)
-class Trouble:
+class Trouble(NamedTuple):
     """The failures of a window so far, by one judge.
 
     attempts  those that the window itself used up; of several parts of it, the most of one part

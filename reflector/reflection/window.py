@@ -22,7 +22,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, S
 from dataclasses import dataclass, field, replace
 from itertools import chain, islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from reflector.events.bullets import DROPPED
 from reflector.events.event import (
@@ -62,8 +62,7 @@ _STORY = (
 NOTHING_FOLLOWS = "nothing follows the citation yet"
 
 
-@dataclass(frozen=True, slots=True)
-class Judgement:
+class Judgement(NamedTuple):
     """A verdict that a reflection gave on a window. `tag` is its event.
 
     is_taken_back  whether it is a user's verdict that the user took back

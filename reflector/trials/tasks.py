@@ -20,10 +20,10 @@ import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from hashlib import sha256
 from math import comb
 from pathlib import Path
+from typing import NamedTuple
 
 from reflector.files import Brought, read_bounded, read_brought, read_folder, write_durably
 from reflector.judges import consent
@@ -42,8 +42,7 @@ _MOST_BYTES = 256 << 20
 _COST = lazy_pattern(r'"total_cost_usd": *(\d+(?:\.\d+)?(?:[eE]-?\d+)?)', re.ASCII)
 
 
-@dataclass(frozen=True, slots=True)
-class Task:
+class Task(NamedTuple):
     """A folder with a `prompt.md`, a shell script `check` that exits 0 if the task was done, and
     optionally `files/`, with which the task begins.
 
@@ -67,8 +66,7 @@ class Task:
         }
 
 
-@dataclass(frozen=True, slots=True)
-class Run:
+class Run(NamedTuple):
     """One attempt at a task. `cost` is in US dollars; None if the command does not print it as
     Claude Code does.
     """

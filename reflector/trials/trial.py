@@ -111,8 +111,7 @@ _ARMS: Final[Mapping[ArmName, str]] = {"told": "0", "without": "1", "placebo": "
 WEEKS = 52
 
 
-@dataclass(frozen=True, slots=True)
-class Ended:
+class Ended(NamedTuple):
     """A session and its outcome.
 
     is_hooked  whether a hook reported it
@@ -131,8 +130,7 @@ class Ended:
         return time_of(self.facts.get("began")) or self.first
 
 
-@dataclass(frozen=True, slots=True)
-class Trial:
+class Trial(NamedTuple):
     """A trial, read from its events. `closed` is the event that ended it; None while it is open."""
 
     opened: Event
