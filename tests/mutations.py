@@ -678,7 +678,7 @@ MUTATIONS = [
         "reflector/report/charts.py", "            bottom += tall", "            pass", DRAWN_BARS
     ),
     Mutation("reflector/audit/stats.py", "or standing.stands(verdict) is not None", "", PAGE),
-    Mutation("reflector/audit/stats.py", 'event.facts.get("corrections", 0)', "0", PAGE),
+    Mutation("reflector/audit/stats.py", 'event.fact("corrections", 0)', "0", PAGE),
     Mutation(STANDING, " and event.event_id not in self.retracted:", ":", JUDGE),
     # The queue of your decisions.
     Mutation(STANDING, "    return [window, *later]\n", "    return [window]\n", JUDGE),

@@ -191,7 +191,7 @@ class _History:
         imports = [event for event in self.events.values() if event.type == PLAYBOOK_IMPORTED]
         self.imported = {
             event.position: {
-                str(entry.get("name")): entry for entry in reversed(event.facts.get("bullets", ()))
+                str(entry.get("name")): entry for entry in reversed(event.fact("bullets", ()))
             }
             for event in imports
         }
@@ -208,7 +208,7 @@ class _History:
         for event in ledger.events(types=[BULLET_CHECKED], upto=self.then.position):
             name = _name_in(event)
             # An answer that counts has its own tag.
-            if name in self.births and event.facts.get("disposition") != "counted":
+            if name in self.births and event.fact("disposition") != "counted":
                 tags[name].append(
                     Verdict(event.position, name, 0, event.session_id, event.reflection_id)
                 )
@@ -397,7 +397,7 @@ class _Blame:
 
 
 def _name_in(event: Event) -> str:
-    return str(event.facts.get("name"))
+    return str(event.fact("name"))
 
 
 def _origin(event: Event) -> str:
@@ -472,7 +472,7 @@ def _cause(event: Event | None) -> Cause | None:
     if event is None:
         return None
     is_merge = event.type == BULLET_RECOUNTED and RESTATED in event.meta
-    reason = IN_A_MERGE if is_merge else event.facts.get("reason")
+    reason = IN_A_MERGE if is_merge else event.fact("reason")
     return Cause(
         event.position,
         event.event_id,

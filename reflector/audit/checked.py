@@ -224,8 +224,8 @@ def _tally_of(ledger: Ledger, then: Past, upto: int | None) -> _Tally:
     for event in sorted(findings, key=lambda event: event.arrived):
         tally.take_finding(event)
     for event in ledger.events(types=[BULLET_ADDED], upto=upto):
-        if event.facts.get("watched"):
-            tally.lines[str(event.facts["name"])].file = str(event.facts.get("origin"))
+        if event.fact("watched"):
+            tally.lines[str(event.facts["name"])].file = str(event.fact("origin"))
     return tally
 
 
@@ -246,7 +246,7 @@ class _Seen:
 
     @property
     def proven(self) -> list[Event]:
-        return [event for event in self.findings if event.facts.get("disposition") not in NOTHING]
+        return [event for event in self.findings if event.fact("disposition") not in NOTHING]
 
     @property
     def followed(self) -> Mapping[str, bool]:
@@ -254,7 +254,7 @@ class _Seen:
         return {
             _session_of(event): event.facts["followed"] == "yes"
             for event in self.proven
-            if event.facts.get("followed") in ("yes", "no")
+            if event.fact("followed") in ("yes", "no")
         }
 
     @property
@@ -292,7 +292,7 @@ class _Tally:
         self._readings = {
             event.event_id: event
             for event in ledger.events(types=[REFLECTION_COMPLETED], upto=upto)
-            if event.data is None or event.facts.get("mode") == MODE
+            if event.data is None or event.fact("mode") == MODE
         }
 
     def take_answer(self, event: Event) -> None:
@@ -314,7 +314,7 @@ class _Tally:
         if all(map(self.then.is_active, (event.event_id, event.target_id, completion_id))):
             reading = self._readings.get(completion_id)
             evidence = quoted_in(reading.facts, event.facts) if reading else {}
-            for seen in self._lines_of([str(event.facts.get("name"))]):
+            for seen in self._lines_of([str(event.fact("name"))]):
                 seen.findings.append(event)
                 seen.quotes[event.event_id] = evidence.get("quote", "")
 
@@ -361,8 +361,8 @@ def _line(row: BulletRow, columns: _Columns, rates: FindingRates | None) -> Chec
     relevant = {_session_of(event) for event in proven}
     helps: dict[str, bool] = {}
     for event in proven:  # the last finding of a session replaces its earlier ones
-        if event.facts.get("disposition") in ("checked", "counted"):
-            helps[_session_of(event)] = event.facts.get("tag") == "helpful"
+        if event.fact("disposition") in ("checked", "counted"):
+            helps[_session_of(event)] = event.fact("tag") == "helpful"
     followed = Answered.of(seen.followed.values())
     helped = Answered.of(helps.values(), len(relevant) - len(helps), rates)
     before = Answered.of(columns[Standing.BEFORE].followed.values())

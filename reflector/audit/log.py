@@ -81,10 +81,10 @@ def _positions_about(ledger: Ledger, name: str, types: Iterable[str] = NAMING_TY
         positions = [row[0] for row in sql.rows(tags, name)]
         doubtful = [row[0] for row in sql.rows(candidates, f'"{name}"')]
     naming = [event for event in ledger.at(doubtful) if name in names_in(event.type, event.facts)]
-    merges = {event.facts["name"] for event in naming if name in event.facts.get("sources", ())}
+    merges = {event.facts["name"] for event in naming if name in event.fact("sources", ())}
     if merges:  # undoing a merge is also about its sources
         unmerged = ledger.events(types=[BULLET_UNMERGED])
-        naming += [event for event in unmerged if event.facts.get("name") in merges]
+        naming += [event for event in unmerged if event.fact("name") in merges]
     return [*positions, *(event.position for event in naming)]
 
 

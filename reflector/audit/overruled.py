@@ -27,7 +27,7 @@ def judged_by_person(ledger: Ledger, then: Past) -> list[str]:
     where = f"{whose((BULLET_TAGGED,))} AND actor = ? AND position <= ?"
     with ledger.asking() as sql:
         tags = events_where(sql, where, HUMAN, then.position)
-    by_person = {str(event.facts.get("name")) for event in tags}
+    by_person = {str(event.fact("name")) for event in tags}
     return [name for name in then.entries if name in by_person]
 
 

@@ -153,7 +153,7 @@ def weeks(ledger: Ledger, then: Past) -> list[Week]:
     for event in ledger.events(types=[SESSION_OUTCOME], upto=then.position):
         counted = sessions.get(event.session_id or event.target_id)
         if counted is not None:
-            counted.corrections += event.facts.get("corrections", 0)
+            counted.corrections += event.fact("corrections", 0)
             counted.known |= tells_more(event.facts)
     return list(_without_gaps(by_monday))
 

@@ -244,7 +244,7 @@ def _own_data(event: Event) -> Mapping[str, Any]:
     another event.
     """
     if event.type == EVENT_REDACTED:
-        return {"reason": event.facts.get("reason", "")}
+        return {"reason": event.fact("reason", "")}
     return event.facts
 
 

@@ -408,7 +408,7 @@ def kept_pairs(ledger: Ledger) -> set[frozenset[str]]:
     """Return the pairs of bullets that you want to keep apart."""
     pairs: set[frozenset[str]] = set()
     for rejection in ledger.events(types=[CHANGE_REJECTED]):
-        names = rejection.facts.get("keep", ())
+        names = rejection.fact("keep", ())
         pairs |= {frozenset(pair) for pair in combinations(names, 2)}
     return pairs
 
@@ -570,19 +570,19 @@ def _approved(proposal: Proposal, approval: Event, undone_at: int | None) -> Pro
         state="approved",
         decided_at=approval.recorded_at,
         name=_made_change(approval).get("name"),
-        edited=approval.facts.get("edited", False),
+        edited=approval.fact("edited", False),
     )
 
 
 def _made_change(approval: Event) -> Mapping[str, Any]:
     """Return the data of the change that an approval made, also if it is of an earlier version."""
-    change: Mapping[str, Any] = approval.facts.get("change", approval.facts)
+    change: Mapping[str, Any] = approval.fact("change", approval.facts)
     return change
 
 
 def _rejected(proposal: Proposal, rejection: Event) -> Proposal:
-    how = rejection.facts.get("how", "rejected")
-    why = rejection.facts.get("reason")
+    how = rejection.fact("how", "rejected")
+    why = rejection.fact("reason")
     return replace(proposal, state=how, decided_at=rejection.recorded_at, why=why)
 
 

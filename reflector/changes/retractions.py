@@ -245,5 +245,5 @@ def _event_words(event: Event) -> str:
 
 
 def _reason_words(event: Event) -> str:
-    reason = event.facts.get("reason")
+    reason = event.fact("reason")
     return f" ({reason})" if reason else ""

@@ -126,7 +126,7 @@ def hear(
 def _is_conversation(window: Event) -> bool:
     """Return whether a window is of a user's own conversation, not of a sub-agent's."""
     is_of_session = window.type == SESSION_RECORDED and window.data is not None
-    return is_of_session and not window.facts.get("agent_id")
+    return is_of_session and not window.fact("agent_id")
 
 
 def _messages_of(window: Event, people: Sequence[Message] | None) -> Iterable[Message]:
@@ -301,12 +301,12 @@ def _unproposed(ledger: Ledger) -> list[Event]:
     """
     since = (datetime.now(UTC) - _MAX_AGE).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
     readings = ledger.events(types=[REFLECTION_COMPLETED], after=ledger.position_at(since))
-    learned = [event for event in readings if (event.data or {}).get("proposals")]
+    learned = [event for event in readings if event.fact("proposals")]
     if not learned:
         return []
     proposed: set[str] = set()
     for event in ledger.events(types=[CHANGE_PROPOSED]):
-        evidence = (event.data or {}).get("evidence", ())
+        evidence = event.fact("evidence", ())
         proposed |= {quote.get("window") for quote in evidence}
     new = [event for event in learned if event.event_id not in proposed]
     return [event for event in new if not _is_taken_back(ledger, event)]

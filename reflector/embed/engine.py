@@ -317,9 +317,7 @@ class ReflectionEngine:
         return {
             "total_reflections": len(decisions),
             "retries_triggered": sum(verdict.should_retry for verdict in verdicts),
-            "improvements_made": sum(
-                revision.facts.get("improved") is True for revision in revisions
-            ),
+            "improvements_made": sum(revision.fact("improved") is True for revision in revisions),
             **bank_figures(self.book()),
             "quality_threshold": self.gate.threshold,
         }
@@ -378,14 +376,14 @@ class ReflectionEngine:
         """Return the decisions about a step of the task, or about all steps of all tasks."""
         task = None if step is None else self.task
         decisions = self.journal.events(types=[GATE_DECIDED], session_id=task)
-        about_steps = [event for event in decisions if event.facts.get("step") is not None]
+        about_steps = [event for event in decisions if event.fact("step") is not None]
         return [event for event in about_steps if step in (None, event.facts["step"])]
 
     def _reflected(self, step: int | None = None) -> list[Event]:
         """Return the decisions with which a reflection began, of the steps that `_decisions`
         selects.
         """
-        return [event for event in self._decisions(step) if event.facts.get("reflects") is True]
+        return [event for event in self._decisions(step) if event.fact("reflects") is True]
 
     def _answers(self, decision_ids: Collection[str], task: str | None = None) -> list[Event]:
         """Return the answers about the reflections that began with these decisions."""

@@ -227,6 +227,10 @@ class Event:
         """The data; empty if there is none."""
         return self.data or {}
 
+    def fact(self, name: str, default: Any = None) -> Any:
+        """Return a field of the data, or the default if there is none."""
+        return (self.data or {}).get(name, default)
+
     @property
     def arrived(self) -> Moment:
         """The moment at which it was first recorded, in any ledger."""

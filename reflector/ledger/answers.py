@@ -236,7 +236,7 @@ def _count_windows(sql: Statements, after: int, upto: int, answers: Answers) -> 
 
 
 def _text(event: Event, key: str) -> str | None:
-    text = event.facts.get(key)
+    text = event.fact(key)
     return text if isinstance(text, str) else None
 
 

@@ -62,7 +62,7 @@ def window_models(sql: Statements, upto: int) -> dict[str, WorkedWindow]:
     """Return the windows with a known model, by their ids."""
     models: dict[str, set[str]] = defaultdict(set)
     for merge in rare_events_between(sql, (LEDGER_MERGED,), 0, upto):
-        brought: Mapping[str, str] = merge.facts.get("models") or {}
+        brought: Mapping[str, str] = merge.fact("models") or {}
         for window_id, name in brought.items():
             models[window_id].add(str(name)[:_MOST_CHARACTERS])
     windows: dict[str, WorkedWindow] = {}
@@ -71,9 +71,9 @@ def window_models(sql: Statements, upto: int) -> dict[str, WorkedWindow]:
             models[window.event_id].add(str(own)[:_MOST_CHARACTERS])
         windows[window.event_id] = WorkedWindow(
             window.session_id or window.event_id,
-            str(window.facts.get("agent") or ""),
+            str(window.fact("agent") or ""),
             as_written(window.occurred_at),
-            of_subagent=bool(window.facts.get("agent_id")),
+            of_subagent=bool(window.fact("agent_id")),
             models=models[window.event_id],
         )
     return {window_id: window for window_id, window in windows.items() if window.models}

@@ -248,7 +248,7 @@ class Projector:
                 "SELECT coalesce(max(ordinal), 0) FROM bullet WHERE playbook_id = ?"
             )
         recounts = [event for event in events if event.type == BULLET_RECOUNTED]
-        since = {str((event.data or {}).get("since")) for event in recounts}
+        since = {str(event.fact("since")) for event in recounts}
         query = (
             "SELECT event_id, position FROM event"  # noqa: S608
             f" WHERE playbook_id = ? AND event_id IN ? AND {of_types(BASELINE_TYPES)}"

@@ -199,7 +199,7 @@ class _FirstDeeds(dict[_Deed, int]):
         for telling in tellings:
             session = telling.session_id or telling.target_id
             if session is not None:  # otherwise it was shown to a task of an embedder
-                names = telling.facts.get("bullets", ())
+                names = telling.fact("bullets", ())
                 self.add("shown", names, session, telling.position)
                 if not _is_of_file(telling):
                     self.add("told", names, session, telling.position)
@@ -226,7 +226,7 @@ class _FirstDeeds(dict[_Deed, int]):
 
 def _is_of_file(telling: Event) -> bool:
     """Return whether a client loaded rules from your file. No session can cite these."""
-    return bool(telling.facts.get("via") == "file")
+    return bool(telling.fact("via") == "file")
 
 
 class _Tag(NamedTuple):
@@ -253,7 +253,7 @@ def _cited(window: Event) -> list[str]:
     if window.fault:
         return []
     keys = ("cited", "carried") if window.type == SESSION_RECORDED else ("cited",)
-    return [*chain(*(window.facts.get(key) or () for key in keys))]
+    return [*chain(*(window.fact(key) or () for key in keys))]
 
 
 def _sums(deeds: Collection[_Deed]) -> Counter[tuple[str, str]]:

@@ -166,7 +166,7 @@ def _is_askable(ledger: Ledger, window: Event, states: Mapping[str, str]) -> boo
 def _is_early(ledger: Ledger, window: Event) -> bool:
     """Return whether a window was last skipped because nothing followed its citations."""
     skips = ledger.targeting(window.event_id, [REFLECTION_SKIPPED])
-    return bool(skips) and skips[-1].facts.get("reason") == NOTHING_FOLLOWS
+    return bool(skips) and skips[-1].fact("reason") == NOTHING_FOLLOWS
 
 
 def _may_ask(judge: str, failures: Sequence[Event]) -> bool:
@@ -174,7 +174,7 @@ def _may_ask(judge: str, failures: Sequence[Event]) -> bool:
     own = [
         failure
         for failure in failures
-        if judge_in(failure) == judge and failure.facts.get("stage") not in OUTAGES
+        if judge_in(failure) == judge and failure.fact("stage") not in OUTAGES
     ]
     return len(own) < MOST_QUESTIONS
 
@@ -196,7 +196,7 @@ def _answers_about(ledger: Ledger, window: Event, failures: Sequence[Event]) -> 
     readings_by_id = {
         event.reflection_id: event for event in story if event.type == REFLECTION_COMPLETED
     }
-    refused = {failure.facts.get("reflection") for failure in failures}
+    refused = {failure.fact("reflection") for failure in failures}
     answers = _Answers([], set())
     for answer in story:
         if not _is_answer(answer):
@@ -208,12 +208,12 @@ def _answers_about(ledger: Ledger, window: Event, failures: Sequence[Event]) -> 
             answers.unread.append(answer)
         elif not is_sound_reading(answer, reading):
             continue
-        answers.names.update(answer.facts.get("asked", ()), answer.facts.get("unasked", ()))
+        answers.names.update(answer.fact("asked", ()), answer.fact("unasked", ()))
     return answers
 
 
 def _is_answer(event: Event) -> bool:
-    return event.type == REFLECTION_ANSWERED and event.facts.get("mode") == MODE
+    return event.type == REFLECTION_ANSWERED and event.fact("mode") == MODE
 
 
 #: The verdicts of a finding, the worst first.
@@ -233,7 +233,7 @@ def is_sound_reading(answer: Event, completed: Event) -> bool:
     """Return whether a text that was read is an answer, because earlier versions also read other
     texts.
     """
-    version = completed.facts.get("parser")
+    version = completed.fact("parser")
     is_strict = type(version) is int and version >= _STRICT_PARSER
     return is_strict or answer.data is None or not read_answer(answer.facts).fault
 
@@ -259,7 +259,7 @@ def _failures(ledger: Ledger, session_id: str | None = None) -> Mapping[str, lis
     """Return the failed questions about windows, by window."""
     failures: dict[str, list[Event]] = defaultdict(list)
     for event in ledger.events(types=[REFLECTION_FAILED], session_id=session_id):
-        if window_id := event.facts.get(MODE):
+        if window_id := event.fact(MODE):
             failures[str(window_id)].append(event)
     return failures
 
@@ -274,7 +274,7 @@ def unanswered(ledger: Ledger) -> list[tuple[Event, Trouble]]:
     windows: list[tuple[Event, Trouble]] = []
     for window_id, failures in _failures(ledger).items():
         ends = (*NO_ANSWER, GIVEN_UP)
-        last = next((event for event in failures[::-1] if event.facts.get("stage") in ends), None)
+        last = next((event for event in failures[::-1] if event.fact("stage") in ends), None)
         window = ledger.event(window_id)
         if last is None or last.facts["stage"] == GIVEN_UP:
             continue
@@ -290,7 +290,7 @@ def unanswered(ledger: Ledger) -> list[tuple[Event, Trouble]]:
 def _is_read_after(ledger: Ledger, window_id: str, position: int) -> bool:
     """Return whether an answer about a window was read after a position."""
     readings = ledger.targeting(window_id, [REFLECTION_COMPLETED])
-    return any(event.position > position and event.facts.get("mode") == MODE for event in readings)
+    return any(event.position > position and event.fact("mode") == MODE for event in readings)
 
 
 def session_starts(ledger: Ledger, upto: int | None = None) -> Mapping[str, datetime]:
@@ -301,7 +301,7 @@ def session_starts(ledger: Ledger, upto: int | None = None) -> Mapping[str, date
     """
     starts: dict[str, datetime] = {}
     for event in ledger.events(types=[SESSION_OUTCOME], upto=upto):
-        if (began := time_of(event.facts.get("began"))) and event.session_id:
+        if (began := time_of(event.fact("began"))) and event.session_id:
             starts[event.session_id] = min(began, starts.get(event.session_id, began))
     return starts
 
@@ -485,13 +485,13 @@ def _countable(ledger: Ledger, session_id: str | None) -> frozenset[str]:
     """Return the bullets that count and on which the session has no verdict that counts."""
     counting = ledger.counting_names()
     tags = ledger.events(types=[BULLET_TAGGED], session_id=session_id)
-    judged = {tag.facts.get("name") for tag in tags if _counts(ledger, tag)}
+    judged = {tag.fact("name") for tag in tags if _counts(ledger, tag)}
     return frozenset(counting - judged)
 
 
 def _counts(ledger: Ledger, tag: Event) -> bool:
     completed_id = identity(REFLECTION_COMPLETED, tag.reflection_id or "")
-    is_counted = tag.facts.get("disposition") == "counted"
+    is_counted = tag.fact("disposition") == "counted"
     return is_counted and not ledger.retracted(tag.event_id, completed_id)
 
 
@@ -507,7 +507,7 @@ def recount(ledger: Ledger, *, counts: bool, session_id: str | None = None) -> i
     changed = 0
     ever_in_files = _ever_in_files(ledger)
     for old in list(ledger.events(types=[REFLECTION_COMPLETED], session_id=session_id)):
-        if old.facts.get("mode") != MODE or ledger.retracted(old.event_id):
+        if old.fact("mode") != MODE or ledger.retracted(old.event_id):
             continue
         checks = ledger.events(
             types=[BULLET_CHECKED], after=old.position, session_id=old.session_id
@@ -541,7 +541,7 @@ def _reading_again(old: Event) -> NewEvent:
 def _ever_in_files(ledger: Ledger) -> set[str]:
     """Return the rules that are or were in files."""
     events = ledger.events(types=[BULLET_ADDED, BULLET_RESTORED])
-    return {str(event.facts["name"]) for event in events if event.facts.get("watched")}
+    return {str(event.facts["name"]) for event in events if event.fact("watched")}
 
 
 def _finding(
@@ -586,7 +586,7 @@ def answer_fault(
     replace only the replaceable bullets.
     """
     fault = fault_of(parsed, names)
-    if fault or not answer.facts.get("learns"):
+    if fault or not answer.fact("learns"):
         return fault
     return _fault_of_proposals(answer.facts["answer"], replaceable)
 

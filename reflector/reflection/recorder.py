@@ -258,7 +258,7 @@ def skip_event(
     return NewEvent(
         REFLECTION_SKIPPED,
         identity(REFLECTION_SKIPPED, recorded.event_id, *place),
-        {"reason": reason, "trigger": recorded.facts.get("trigger")},
+        {"reason": reason, "trigger": recorded.fact("trigger")},
         backend,
         session_id=recorded.session_id,
         target_id=recorded.event_id,

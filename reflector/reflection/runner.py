@@ -107,7 +107,7 @@ class Runner(Recorder):
         if window.state != "failed":
             return None
         trouble = trouble_of(self.ledger.targeting(window.event_id))
-        if trouble is None or trouble.last.facts.get("backend") == self.backend.name:
+        if trouble is None or trouble.last.fact("backend") == self.backend.name:
             return None
         return trouble.last if trouble.stage in NO_ANSWER else None
 
@@ -213,12 +213,12 @@ class Runner(Recorder):
         if not answers:
             return 1, None
         answer = answers[-1]
-        iteration = int(answer.facts.get("iteration", 1))
+        iteration = int(answer.fact("iteration", 1))
         since = story[story.index(answer) + 1 :]
         is_refused = self.backend.quotes and any(_asks_anew(event) for event in since)
         # An earlier version asked about a large window in parts. If it did not finish them, the
         # whole window is asked about again.
-        if is_refused or answer.facts.get("parts", 1) > 1:
+        if is_refused or answer.fact("parts", 1) > 1:
             return iteration + 1, None
         return iteration, answer
 
@@ -369,7 +369,7 @@ def _no_answer(fault: str, answer: Event) -> Failure:
         # A model that declined would decline the same question again, so only you can repeat it.
         return Failure("answer", "the model declined to answer", final=True)
     message = with_stop_reason(fault, answer)
-    if not str(answer.facts.get("answer", "")).strip():
+    if not str(answer.fact("answer", "")).strip():
         message = f"the answer is empty (stop_reason {stop_reason or 'unknown'})"
     return Failure("parse", message, parser=PARSER_VERSION)
 
@@ -398,5 +398,5 @@ def _asks_anew(event: Event) -> bool:
 
     if event.type != REFLECTION_FAILED:
         return False
-    is_declined = event.facts.get("stage") == "answer" and bool(event.facts.get("final"))
-    return event.facts.get("parser") == PARSER_VERSION or is_declined
+    is_declined = event.fact("stage") == "answer" and bool(event.fact("final"))
+    return event.fact("parser") == PARSER_VERSION or is_declined

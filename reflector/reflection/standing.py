@@ -343,7 +343,7 @@ def _last_citations(
     """
     seen: dict[str | None, set[str]] = defaultdict(set)
     for window in story.judged_windows():
-        of_agent = seen[window.facts.get("agent_id")]
+        of_agent = seen[window.fact("agent_id")]
         unseen = known - of_agent
         names = [name for name in dict.fromkeys(window_names(window, "cited")) if name in unseen]
         of_agent.update(names)
@@ -384,7 +384,7 @@ def windows_from(ledger: Ledger, citation: OpenCitation) -> list[Event]:
 def _goes_on(event: Event, window: Event) -> bool:
     """Return whether a later window is one of the same agent in the session."""
     is_of_session = event.session_id == window.session_id
-    is_same_agent = event.facts.get("agent_id") == window.facts.get("agent_id")
+    is_same_agent = event.fact("agent_id") == window.fact("agent_id")
     return is_of_session and is_same_agent and event.data is not None
 
 
@@ -558,7 +558,7 @@ def reparse(
             continue
         story = ledger.targeting(window.event_id)
         # `recount` reads the answers of checks.
-        story = [event for event in story if event.facts.get("mode") != MODE]
+        story = [event for event in story if event.fact("mode") != MODE]
         answer = _last_whole_answer(story)
         if answer is not None:
             settings = config or Config()

@@ -192,7 +192,7 @@ def case_of(ledger: Ledger, recorded: Event) -> Case:
 
 def _iterations(recorded: Event) -> int:
     """Return the number of rounds of insights; a file may contain any value."""
-    iterations = recorded.facts.get("iterations", 1)
+    iterations = recorded.fact("iterations", 1)
     return iterations if type(iterations) is int else 1
 
 
@@ -322,9 +322,9 @@ class _Asking:
         """
         ledger = self.recorder.ledger
         refused = {
-            event.facts.get("answer")
+            event.fact("answer")
             for event in ledger.targeting(self.recorded.event_id, [REFLECTION_FAILED])
-            if event.facts.get("parser") == PARSER_VERSION
+            if event.fact("parser") == PARSER_VERSION
         }
         tries = 1
         while self._answer_id(place, tries) in refused:
@@ -484,7 +484,7 @@ def _add_problems(answers: Talk, recorded: Event, reflected: Reflected | None) -
     is_unfinished = reflected is not None and reflected.outcome != "completed"
     if reflected is not None and is_unfinished and not answers.problems:
         answers.problems.append(reflected.detail)
-    answers.problems[:0] = unknown_bullets(recorded.facts.get("unknown", ()))
+    answers.problems[:0] = unknown_bullets(recorded.fact("unknown", ()))
 
 
 def unknown_bullets(ids: Iterable[str]) -> list[str]:

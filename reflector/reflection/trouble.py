@@ -42,13 +42,13 @@ class Trouble(NamedTuple):
 
     def is_over(self, max_attempts: int) -> bool:
         """Return whether the window is not tried again automatically."""
-        is_final = bool(self.last.facts.get("final"))
+        is_final = bool(self.last.fact("final"))
         return is_final or self.attempts >= max_attempts or self.unusable >= MOST_QUESTIONS
 
     @property
     def stage(self) -> str:
         """The stage of the last failure."""
-        return str(self.last.facts.get("stage"))
+        return str(self.last.fact("stage"))
 
     @property
     def not_before(self) -> datetime:
@@ -68,7 +68,7 @@ class Trouble(NamedTuple):
 
 def judge_in(failure: Event) -> str:
     """Return the name of the judge that failed (see `judge_named`)."""
-    return judge_named(str(failure.facts.get("backend")), str(failure.facts.get("client", "")))
+    return judge_named(str(failure.fact("backend")), str(failure.fact("client", "")))
 
 
 def trouble_of(story: Iterable[Event], judge: str | None = None) -> Trouble | None:
@@ -84,7 +84,7 @@ def trouble_of(story: Iterable[Event], judge: str | None = None) -> Trouble | No
     attempts = Counter[str]()
     unusable = Counter[str]()
     for failure in failures:
-        stage = failure.facts.get("stage")
+        stage = failure.fact("stage")
         if judge_in(failure) != asked_judge and stage not in (GIVEN_UP, REDACTED):
             continue
         last = failure
@@ -92,7 +92,7 @@ def trouble_of(story: Iterable[Event], judge: str | None = None) -> Trouble | No
             outages += 1
             continue
         outages = 0
-        part = str(failure.facts.get("part"))
+        part = str(failure.fact("part"))
         attempts[part] += stage != GIVEN_UP
         unusable[part] += stage in NO_ANSWER
     if last is None:

@@ -76,27 +76,27 @@ class Judgement(NamedTuple):
     @property
     def name(self) -> str:
         """The bullet's name."""
-        return str(self.tag.facts.get("name"))
+        return str(self.tag.fact("name"))
 
     @property
     def raw_verdict(self) -> str:
         """The verdict as the judge gave it."""
-        return str(self.tag.facts.get("tag"))
+        return str(self.tag.fact("tag"))
 
     @property
     def uncounted(self) -> str | None:
         """The reason why the verdict does not count; None if it does, or is neutral."""
-        return DROPPED.get(str(self.tag.facts.get("disposition")))
+        return DROPPED.get(str(self.tag.fact("disposition")))
 
     @property
     def is_unquoted(self) -> bool:
         """Whether the verdict counts without a quote."""
-        return self.tag.facts.get("unquoted") is True
+        return self.tag.fact("unquoted") is True
 
     @property
     def verdict(self) -> str:
         """The verdict that counts; neutral if it was dropped for lack of evidence."""
-        is_counted = self.tag.facts.get("disposition") == "counted"
+        is_counted = self.tag.fact("disposition") == "counted"
         return self.raw_verdict if is_counted else "neutral"
 
     @property
@@ -107,7 +107,7 @@ class Judgement(NamedTuple):
     @property
     def is_broken(self) -> bool:
         """Whether the judge found that the agent did not follow the advice."""
-        return self.tag.facts.get("followed") == "no"
+        return bool(self.tag.fact("followed") == "no")
 
     @property
     def is_of_person(self) -> bool:
@@ -281,7 +281,7 @@ def _settled_in(story: Sequence[Event]) -> dict[tuple[str, str], Mapping[str, Se
     for event in story:
         report = event.meta.get("judgement") if event.type == REFLECTION_ANSWERED else None
         if isinstance(report, dict) and "settled" in report:
-            key = (event.target_id or "", str(event.facts.get("backend")))
+            key = (event.target_id or "", str(event.fact("backend")))
             settled[key] = report["settled"]
     return settled
 
@@ -298,12 +298,12 @@ def _left_out_in(
         window = windows.get(event.target_id or "")
         is_reading = event.type == REFLECTION_COMPLETED and event.event_id not in retracted
         is_early = (  # nothing followed
-            event.type == REFLECTION_SKIPPED and event.facts.get("reason") == NOTHING_FOLLOWS
+            event.type == REFLECTION_SKIPPED and event.fact("reason") == NOTHING_FOLLOWS
         )
         if (is_reading or is_early) and window is not None:
             left_out[reflection_id or event.event_id] = set(names_in_window(window))
         elif event.type == BULLET_TAGGED:  # the answer has a verdict on this name
-            left_out.get(reflection_id, set()).discard(str(event.facts.get("name")))
+            left_out.get(reflection_id, set()).discard(str(event.fact("name")))
     return frozenset(chain.from_iterable(left_out.values()))
 
 
@@ -312,14 +312,14 @@ def judgements_in(
 ) -> Iterator[Judgement]:
     """Yield the verdicts on the windows of the recorded one's agent, oldest first."""
     windows = _windows_in(story)
-    agent_id = recorded.facts.get("agent_id")
+    agent_id = recorded.fact("agent_id")
     completions: dict[str | None, Event] = {}
     for event in story:
         if event.type == REFLECTION_COMPLETED:
             window = windows.get(event.target_id or "")
-            if window is not None and window.facts.get("agent_id") == agent_id:
+            if window is not None and window.fact("agent_id") == agent_id:
                 completions[event.reflection_id or ""] = event
-        elif event.type == BULLET_TAGGED and event.facts.get("disposition") in _JUDGED:
+        elif event.type == BULLET_TAGGED and event.fact("disposition") in _JUDGED:
             completed = completions.get(event.reflection_id)
             if completed is not None:
                 is_out = event.event_id in retracted or completed.event_id in retracted
@@ -414,7 +414,7 @@ def last_line(
     """
     windows = _windows_in(recorded)
     for window in reversed(windows.values()):
-        is_of_agent = window.facts.get("agent_id") == agent_id
+        is_of_agent = window.fact("agent_id") == agent_id
         if is_of_agent and (keys is None or not keys.isdisjoint(keys_of(window))):
             return _line_of(windows, window.event_id)
     return []
@@ -461,7 +461,7 @@ def folder_of(recorded: Event) -> str:
 
 def window_names(recorded: Event, part: str) -> Sequence[str]:
     """Return the names that a window has as "cited" or "carried"."""
-    return recorded.facts.get(part) or ()
+    return recorded.fact(part) or ()
 
 
 def names_in_window(recorded: Event) -> list[str]:
@@ -471,7 +471,7 @@ def names_in_window(recorded: Event) -> list[str]:
 
 def writer_of(recorded: Event) -> str:
     """Return the agent that wrote a window's session, "" for an unknown one."""
-    return str(recorded.facts.get("agent") or "")
+    return str(recorded.fact("agent") or "")
 
 
 def row_of_window(ledger: Ledger, recorded: Event) -> WindowRow:
@@ -494,7 +494,7 @@ def _part(recorded: Event, name: str) -> Mapping[str, Any]:
     """Return an object in a session's window; {} for a trajectory, because a file may have any
     field of this name.
     """
-    return recorded.facts.get(name) or {} if recorded.type == SESSION_RECORDED else {}
+    return recorded.fact(name) or {} if recorded.type == SESSION_RECORDED else {}
 
 
 def tags_of(ledger: Ledger, completed: Event) -> list[Event]:

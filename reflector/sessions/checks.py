@@ -393,7 +393,7 @@ class _Check:
     def _ask(self, checker: Checker, question: Todo) -> None:
         """Ask one question, unless its judge is away or the limit is reached."""
         is_new = question.answer is None  # otherwise the stored answer is read, without a request
-        agent = str(question.window.facts.get("agent") or "")
+        agent = str(question.window.fact("agent") or "")
         judge = self.judge.who(agent) if isinstance(self.judge, Asks) else ""
         with self._turn:
             if self.is_over or (judge in self.away and is_new):

@@ -86,7 +86,7 @@ def answer_source(project: Path, ledger: Ledger, delivery: Delivery) -> Source |
     answer = answer_of(delivery)
     path = answers.keep_answer(project, session_id, agent_id, answer, delivery.received_at_ns)
     windows = ledger.events(session_id=session_id, types=(SESSION_RECORDED,))
-    agents = (str(window.facts["agent"]) for window in windows if window.facts.get("agent"))
+    agents = (str(window.facts["agent"]) for window in windows if window.fact("agent"))
     agent = next(agents, "claude-code")
     event = delivery.event
     reason = delivery.reason
@@ -152,13 +152,13 @@ def _grown(ledger: Ledger, busy: Collection[str | None]) -> Iterator[Source]:
     checked: set[tuple[str | None, str | None]] = set()
     for window in ledger.newest(SESSION_RECORDED):
         session_id = window.session_id
-        agent_id = window.facts.get("agent_id")
+        agent_id = window.fact("agent_id")
         if window.recorded_at <= since or len(checked) == _MOST_SESSIONS:
             return
         if (session_id, agent_id) in checked:  # an earlier window of the same session
             continue
         checked.add((session_id, agent_id))
-        trigger = window.facts.get("trigger")
+        trigger = window.fact("trigger")
         if session_id in busy or trigger not in _ENDS:
             continue
         with suppress(OSError, UnknownTranscript):

@@ -271,7 +271,7 @@ def _leave_words(
         event.reflection_id: event
         for event in ledger.events(types=[ev.REFLECTION_COMPLETED])
         if event.session_id in session_ids
-        and event.facts.get("mode") == MODE
+        and event.fact("mode") == MODE
         and not ledger.retracted(event.event_id, event.target_id or "")
     }
     parts = []

@@ -580,9 +580,9 @@ def headings_of(ledger: Ledger) -> dict[str, str]:
     from reflector.events.event import BULLET_ADDED
 
     return {
-        str(event.facts["name"]): str(event.facts.get("heading") or "")
+        str(event.facts["name"]): str(event.fact("heading") or "")
         for event in ledger.events(types=[BULLET_ADDED])
-        if event.facts.get("watched") or "heading" in event.facts
+        if event.fact("watched") or "heading" in event.facts
     }
 
 

@@ -697,7 +697,7 @@ def _root(ledger: Ledger, source: Source, reading: _Reading) -> str | None:
     original_id = _original_of(ledger, reading)
     if original_id and original_id != session_id:
         outcomes = _Past(ledger, original_id).of_type(ev.SESSION_OUTCOME)
-        root = outcomes[0].facts.get("root") if outcomes else original_id
+        root = outcomes[0].fact("root") if outcomes else original_id
         if root:
             return str(root)
     return None if is_fork(source.project, session_id) else session_id

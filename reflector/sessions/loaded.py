@@ -70,7 +70,7 @@ class LoadedRules:
 
 def is_from_file(telling: Event) -> bool:
     """Return whether an event is about rules that an agent loaded from a file."""
-    return telling.facts.get("via") == FROM_FILE
+    return bool(telling.fact("via") == FROM_FILE)
 
 
 def loaded_rules(project: Project, ledger: Ledger) -> LoadedRules:
@@ -109,12 +109,12 @@ def tell_recorded(project: Project, ledger: Ledger) -> None:
         tellings[telling.session_id].append(telling)
     windows: dict[str, Event] = {}
     for window in ledger.events(types=[ev.SESSION_RECORDED]):
-        if not window.fault and window.facts.get("agent_id") is None and window.session_id:
+        if not window.fault and window.fact("agent_id") is None and window.session_id:
             windows.setdefault(window.session_id, window)
     events = [
         loaded.telling(
             windows[session_id],
-            str(windows[session_id].facts.get("agent")),
+            str(windows[session_id].fact("agent")),
             time_of(counts.began),
             tellings[session_id],
         )

@@ -344,7 +344,7 @@ class _Reading:
     def _failure(self, window: WindowRow, trouble: Trouble) -> FailureJson:
         """Return the failure of a window, with its next try and the command that tries again."""
         config = self._project.config
-        backend = str(trouble.last.facts.get("backend"))
+        backend = str(trouble.last.fact("backend"))
         is_anothers = backend != config.backend and backend in (*BACKENDS, *config.judges)
         is_over = trouble.is_over(config.max_attempts)
         is_tried_again = window.state == "failed" and not is_anothers and not is_over
@@ -403,7 +403,7 @@ class _Reading:
 def _last_failure(trouble: Trouble) -> dict[str, Any]:
     """Return the fields of a FailureJson that are about the last failure."""
     last = trouble.last
-    facts = {key: last.facts.get(key) for key in ("backend", "stage", "message")}
+    facts = {key: last.fact(key) for key in ("backend", "stage", "message")}
     return {"position": last.position, "failed_at": last.recorded_at, **facts}
 
 

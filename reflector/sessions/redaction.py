@@ -163,7 +163,7 @@ def _erase_versions(project: Project, erasure: Erasure) -> list[Path]:
     They contain secrets that its event does not.
     """
     digests = {
-        erased.event.facts.get(name)
+        erased.event.fact(name)
         for erased in erasure.events
         if erased.event.type == MEMORY_CHANGED
         for name in ("before", "after")

@@ -154,7 +154,7 @@ class Trial(NamedTuple):
         """The time of its result. None for an open trial, and for one that an earlier version
         closed, because that version used the time of the event before.
         """
-        return time_of(self.closed.facts.get("at")) if self.closed is not None else None
+        return time_of(self.closed.fact("at")) if self.closed is not None else None
 
     @property
     def share(self) -> float:
@@ -280,7 +280,7 @@ def sessions(ledger: Reader, upto: int | None = None, more: Iterable[Event] = ()
     """
     windows: dict[str, list[Event]] = {}
     for event in (*more, *ledger.events(types=(SESSION_OUTCOME,), upto=upto)):
-        if root := event.facts.get("root"):
+        if root := event.fact("root"):
             windows.setdefault(root, []).append(event)
     ended = []
     for root, events in windows.items():
@@ -422,8 +422,8 @@ def missing_outcomes(ledger: Reader, newest: int = 0) -> Iterator[Missing]:
     """
     known = {event.target_id for event in ledger.events(types=(SESSION_OUTCOME,))}
     for event in [*ledger.events(types=(SESSION_RECORDED,))][-newest:]:
-        window = event.facts.get("window") or {}
-        is_root = event.session_id and not event.facts.get("agent_id")
+        window = event.fact("window") or {}
+        is_root = event.session_id and not event.fact("agent_id")
         if event.event_id in known or not is_root or window.get("mode") != "new":
             continue
         try:
@@ -563,13 +563,13 @@ def _unknown(ledger: Reader, trial: Trial, upto: int) -> int:
     told = {
         event.session_id
         for event in tellings
-        if event.facts.get("via") != "file" and trial.compares(first_origin(event.meta))
+        if event.fact("via") != "file" and trial.compares(first_origin(event.meta))
     }
     told.discard(None)
     if not told:
         return 0
     outcomes = ledger.events(types=(SESSION_OUTCOME,), upto=upto)
-    return len(told - {event.session_id for event in outcomes if event.facts.get("root")})
+    return len(told - {event.session_id for event in outcomes if event.fact("root")})
 
 
 def start(
@@ -757,15 +757,14 @@ def _stray_placebos(ledger: Reader, trial: Trial, upto: int) -> int:
     if placebo.get("digest") != bundled_digest():
         return 0  # the digests of another version's text are not known
     root_of = {
-        event.session_id: event.facts.get("root")
+        event.session_id: event.fact("root")
         for event in ledger.events(types=(SESSION_OUTCOME,), upto=upto)
     }
     tellings = ledger.events(types=(ADVICE_TOLD,), after=trial.opened.position, upto=upto)
     roots = {
         root_of.get(event.session_id)
         for event in tellings
-        if event.facts.get("digest") in placebo_digests()
-        and trial.compares(first_origin(event.meta))
+        if event.fact("digest") in placebo_digests() and trial.compares(first_origin(event.meta))
     }
     return sum(root is not None and trial.arm_of(root) != "placebo" for root in roots)
 

@@ -159,7 +159,7 @@ class Lesson:
     @classmethod
     def of(cls, event: Event) -> Lesson:
         """Return the lesson of an event that recorded it."""
-        improvement = event.facts.get("improvement")
+        improvement = event.fact("improvement")
         return cls(
             id=event.event_id,
             position=event.position,
@@ -167,7 +167,7 @@ class Lesson:
             session_id=event.session_id,
             data=event.facts,
             improvement=None if improvement is None else float(improvement),
-            promotion=float(event.facts.get("promotion", PROMOTION)),
+            promotion=float(event.fact("promotion", PROMOTION)),
         )
 
     @property
@@ -207,15 +207,15 @@ class Lesson:
 
     def observe(self, event: Event, policy: LessonPolicy) -> None:
         """Count an outcome that came after the others."""
-        kind = str(event.facts.get("kind"))
+        kind = str(event.fact("kind"))
         if kind not in POLARITY:
             return  # of a newer version
         outcome = Outcome(
             event_id=event.event_id,
             kind=kind,
             observed_at=event.occurred_at,
-            source=str(event.facts.get("source")),
-            why=str(event.facts.get("why") or ""),
+            source=str(event.fact("source")),
+            why=str(event.fact("why") or ""),
             arrived=event.arrived,
         )
         self.outcomes += (outcome,)
@@ -346,7 +346,7 @@ class _BookInMaking:
                     lesson = self.lessons[event.event_id]
                     _bank(self.banks[lesson.kind], lesson, self.policy)
             case ev.OUTCOME_OBSERVED:
-                if applied := self._lesson_of(event, event.facts.get("window")):
+                if applied := self._lesson_of(event, event.fact("window")):
                     applied.observe(event, self.policy)
             case ev.REVISION_ATTEMPTED:
                 revised = self._lesson_of(event)
@@ -358,9 +358,9 @@ class _BookInMaking:
                 if proposed := self._lesson_of(event):
                     proposed.proposal = event.event_id
             case ev.BULLET_ADDED:
-                self.bullets[event.target_id] = str(event.facts.get("name"))
+                self.bullets[event.target_id] = str(event.fact("name"))
             case ev.ADVICE_TOLD:
-                for lesson_id in self.lessons.keys() & event.facts.get("lessons", ()):
+                for lesson_id in self.lessons.keys() & event.fact("lessons", ()):
                     self.lessons[lesson_id].times_applied += 1
 
     def _lesson_of(self, event: Event, window: str | None = None) -> Lesson | None:
@@ -412,9 +412,9 @@ def figures(source: Ledger | Past) -> Figures | None:
     """
     ledger, upto = _history(source)
     decisions = ledger.events(types=[ev.GATE_DECIDED], upto=upto)
-    reflections = sum(bool(decision.facts.get("reflects")) for decision in decisions)
+    reflections = sum(bool(decision.fact("reflects")) for decision in decisions)
     revisions = ledger.events(types=[ev.REVISION_ATTEMPTED], upto=upto)
-    improved = [bool(revision.facts.get("improved")) for revision in revisions]
+    improved = [bool(revision.fact("improved")) for revision in revisions]
     bank = bank_figures(lesson_book(source))
     if not reflections and not improved and not bank["lessons_stored"]:
         return None

@@ -22,7 +22,7 @@ def events_of(ledger: Ledger, lesson: Lesson, upto: int | None) -> list[Event]:
     tellings = (
         event
         for event in ledger.events(types=[ADVICE_TOLD])
-        if lesson.id in event.facts.get("lessons", ())
+        if lesson.id in event.fact("lessons", ())
     )
     events = chain(ledger.at([lesson.position]), _about(ledger, lesson.id), tellings)
     last = ledger.head().position if upto is None else upto
