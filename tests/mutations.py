@@ -1753,7 +1753,7 @@ MUTATIONS = [
     Mutation(RUN, "is_refused = self.backend.quotes and any(", "is_refused = any(", RUNNER),
     Mutation(
         RUN,
-        "if not self.backend.quotes and self._failure_of_another(window) is not None:",
+        "if not self.backend.quotes and self._failure_of_another(window):",
         "if False:",
         ANSWERED,
     ),

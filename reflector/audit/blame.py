@@ -148,7 +148,7 @@ def blame_bullet(ledger: Ledger, name: str, past: Past | None = None) -> list[St
     with ledger.snapshot():
         then = past or Past(ledger)
         if then.row(name) is None:
-            if past is None and ledger.row(name) is not None:
+            if past is None and ledger.row(name):
                 then.family(name)  # raises, because only the table has the bullet
             raise UnknownBullet(name)
         return blame_bullets(ledger, [name], then)[name]
@@ -264,7 +264,7 @@ class _Blame:
             else self._judgement(event, subject)
             for event, subject in events
         )
-        return [step for step in steps if step is not None]
+        return [step for step in steps if step]
 
     def _judgement(self, event: Event, verdict: Verdict) -> Step:
         """Return the step of a verdict, or of an answer of `check`. Add the verdict to the totals

@@ -195,7 +195,7 @@ def checked_lines(
         LedgerError: the ledger cannot be read.
     """
     then = past or Past(ledger)
-    upto = past.position if past is not None else None
+    upto = past.position if past else None
     tally = _tally_of(ledger, then, upto)
     rows = [row for row in then.rows() if row.status in ("live", "watched")]
     if lines is not None:
@@ -329,7 +329,7 @@ class _Tally:
         sessions: dict[Standing, set[str]] = {standing: set() for standing in Standing}
         for session in seen.sessions:
             standing = Standing.SINCE
-            if line is not None:
+            if line:
                 standing = births.standing(line, self._starts.get(session))
             sessions[standing].add(session)
         return {standing: seen.only(those) for standing, those in sessions.items()}

@@ -80,7 +80,7 @@ def observed(
     for name, plain in known.items():
         helpful, harmful = plain or counted.get(name, (0, 0))
         usage = used.get(name)
-        cited = usage.cited if usage is not None else 0
+        cited = usage.cited if usage else 0
         undecided = max(0, cited - helpful - harmful)
         votes_by_name[name] = Votes(helpful, harmful, undecided, rates)
     return votes_by_name
@@ -95,7 +95,7 @@ def _votes_by_counters(row: BulletRow, past: Past, used: Used | None) -> tuple[f
     start_helpful, start_harmful = past.baseline(row.name)
     helpful = row.helpful - start_helpful
     harmful = row.harmful - start_harmful
-    decided = used.decided if used is not None else 0
+    decided = used.decided if used else 0
     if past.is_counted_from_its_beginning(row.name) and helpful + harmful == decided:
         return helpful, harmful
     return None

@@ -86,7 +86,7 @@ def _in_words(words: str, now: datetime) -> Period | None:
     if span := re.fullmatch(_SPAN, words, re.ASCII):
         return _calendar_span(now.date(), span[2], back=span[1] == "last")
     parts = re.fullmatch(_DAY_AND_CLOCK, words, re.ASCII)
-    day = _day(parts["day"], now.date()) if parts is not None else None
+    day = _day(parts["day"], now.date()) if parts else None
     if parts is None or day is None:
         return None
     if parts["clock"] is None:

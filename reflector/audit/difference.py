@@ -108,7 +108,7 @@ def difference(ledger: Ledger, first: int, last: int) -> Difference:
 def _set_by_hand(side: Past, name: str) -> int:
     """Return the position at which a bullet's counters were set by hand; 0 if they were not."""
     entry = side.entries.get(name)
-    return entry.recounted_at if entry is not None and entry.recounted_at > entry.position else 0
+    return entry.recounted_at if entry and entry.recounted_at > entry.position else 0
 
 
 def _change(before: BulletRow | None, after: BulletRow | None) -> str:
@@ -120,7 +120,7 @@ def _change(before: BulletRow | None, after: BulletRow | None) -> str:
     if is_rule and not was_rule:
         return "added" if before is None else "restored"
     if was_rule and not is_rule:
-        return after.status if after is not None else "removed"
+        return after.status if after else "removed"
     if before is None or after is None:
         return CAME_AND_WENT
     if before.text != after.text:

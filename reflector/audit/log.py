@@ -95,7 +95,7 @@ def summary(event: Event) -> str:
     if event.data is None:
         return "(redacted)"
     event_type = EVENT_TYPES.get(event.type)
-    return event_type.summary(event.data) if event_type is not None else ""
+    return event_type.summary(event.data) if event_type else ""
 
 
 def about(ledger: Ledger, row: BulletRow, upto: int | None = None) -> list[Event]:

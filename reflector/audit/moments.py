@@ -130,7 +130,7 @@ def target_named(ledger: Ledger, text: str) -> Target:
             )
         return Target(kind, id, windows)
     event = ledger.event(identity(REFLECTION_COMPLETED, id) if kind == "reflection" else id)
-    return Target(kind, id, [event] if event is not None else [])
+    return Target(kind, id, [event] if event else [])
 
 
 def _candidates(ledger: Ledger, text: str) -> list[tuple[Kind, str]]:
@@ -179,7 +179,7 @@ def position_of(ledger: Ledger, moment: str) -> int:
     text = moment.strip()
     if text.isdecimal() and text.isascii():
         return _position(ledger, text)
-    if (named := _period_of(text)) is not None:
+    if named := _period_of(text):
         return ledger.position_at(written(named.last))
     return _in_session(ledger, text, "max")
 
@@ -250,7 +250,7 @@ def position_before(ledger: Ledger, moment: str) -> int:
         UnknownReference: the text does not name a moment, or names several.
     """
     text = moment.strip()
-    if (named := _period_of(text)) is not None:
+    if named := _period_of(text):
         return ledger.position_at(written(named.first - _INSTANT))
     position = position_of(ledger, text)
     if text.isdecimal() and position == int(text[:18]):

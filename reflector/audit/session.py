@@ -171,9 +171,9 @@ class _Course:
         if event.type == BULLET_TAGGED and event.reflection_id in self.reflections:
             tag = _tagged(event, data, self.standing, self._read.get(event.reflection_id, {}))
             self.reflections[event.reflection_id].tags.append(tag)
-        elif checked is not None and event.type == REFLECTION_FAILED:
+        elif checked and event.type == REFLECTION_FAILED:
             checked.failures.append(f"check: {_failure(data)}")
-        elif window is not None:
+        elif window:
             _follow(window, event, data)
             if event.type in (REFLECTION_ANSWERED, REFLECTION_COMPLETED):
                 self._reflect(window, event, data)

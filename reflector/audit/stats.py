@@ -62,7 +62,7 @@ def ledger_stats(ledger: Ledger, past: Past | None = None) -> Stats:
         LedgerError: the ledger cannot be read.
     """
     upto = (past or ledger.head()).position
-    tally = answers_at(ledger, past.position if past is not None else None)
+    tally = answers_at(ledger, past.position if past else None)
     if covered := (past or Past(ledger)).covered():
         with ledger.asking() as sql:
             take_out(sql, upto, covered, tally)
@@ -78,7 +78,7 @@ def ledger_stats(ledger: Ledger, past: Past | None = None) -> Stats:
     ordered = {kind: _used_groups(by_key) for kind, by_key in groups.items()}
     spent = {key: group for key, group in sorted(spent.items()) if group.answers}
     states = ledger.window_states()
-    if past is not None:
+    if past:
         windows = fold_ledger(WindowFold(), ledger, upto)
         states = dict(sorted(Counter(window.state for window in windows.values()).items()))
     return Stats(upto, tally.sessions, tally.windows, states, whole, ordered, spent)
@@ -152,7 +152,7 @@ def weeks(ledger: Ledger, then: Past) -> list[Week]:
     _count_verdicts(Standing(then), verdicts, sessions)
     for event in ledger.events(types=[SESSION_OUTCOME], upto=then.position):
         counted = sessions.get(event.session_id or event.target_id)
-        if counted is not None:
+        if counted:
             counted.corrections += event.fact("corrections", 0)
             counted.known |= tells_more(event.facts)
     return list(_without_gaps(by_monday))
@@ -166,7 +166,7 @@ def _count_verdicts(
         if not verdict.tag or standing.stands(verdict) is not None:
             continue
         session = sessions.get(verdict.session_id)
-        if session is not None:
+        if session:
             session.helpful += verdict.tag > 0
             session.harmful += verdict.tag < 0
 
@@ -176,7 +176,7 @@ def _without_gaps(by_monday: Mapping[str, Week]) -> Iterator[Week]:
     previous: date | None = None
     for begins in sorted(filter(None, by_monday)):  # "" has the sessions without a time
         day = date.fromisoformat(begins)
-        while previous is not None and _WEEK < day - previous < _MAX_GAP:
+        while previous and _WEEK < day - previous < _MAX_GAP:
             previous += _WEEK
             yield Week(str(previous), [])
         previous = day

@@ -162,7 +162,7 @@ def _stands(event: Event, acts: _YourActs, undone_at: Mapping[str, int]) -> bool
         return False
     is_undo = False
     target = _taken_back(event, acts)
-    while target is not None:
+    while target:
         is_undo = not is_undo
         target = _taken_back(target, acts)
     return not is_undo

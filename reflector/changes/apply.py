@@ -216,7 +216,7 @@ def _fault(rows: Rows, change: Change, *, again: bool = False) -> str | None:
     """
     kind = KINDS[change.kind]
     row = rows.get(change.name or "")
-    if again and kind in SETTING_KINDS and row is not None and row.status == "watched":
+    if again and kind in SETTING_KINDS and row and row.status == "watched":
         return None  # an undo also takes back a new text of a rule in a file
     if refusal := kind.refusal(rows, change):
         return refusal

@@ -175,7 +175,7 @@ def propose(
     with suppress(Conflict):  # the same change, proposed for another reason a moment ago
         ledger.append([*first, event, *(_expiry(proposal) for proposal in surplus)])
     recorded = ledger.event(event.event_id)
-    proposal = _read_proposal(recorded) if recorded is not None else None
+    proposal = _read_proposal(recorded) if recorded else None
     if proposal is None:
         raise ProposalRefused(
             "this change was proposed before, and its text was later erased from the ledger"
@@ -235,7 +235,7 @@ class ProposalFold:
     def answer(self) -> list[Proposal]:
         undone_at = undone_among(self._made) if self._made else {}
         proposals = (self._read(event, undone_at) for event in self._proposed)
-        return [proposal for proposal in proposals if proposal is not None]
+        return [proposal for proposal in proposals if proposal]
 
     def _read(self, proposed: Event, undone_at: Mapping[str, int]) -> Proposal | None:
         """Return a proposal in its present state; None if its text was erased.
@@ -250,13 +250,13 @@ class ProposalFold:
         rejection = self._rejections.get(proposed.event_id)
         if not (approval or rejection) and proposed.type == BULLET_PROPOSED:
             earlier = self._earlier_decisions.get(proposed.event_id)
-            if earlier is not None and earlier.type == BULLET_ADDED:
+            if earlier and earlier.type == BULLET_ADDED:
                 approval = earlier
             else:
                 rejection = earlier
-        if approval is not None:
+        if approval:
             proposal = _approved(proposal, approval, undone_at.get(approval.event_id))
-        if rejection is not None and proposal.state != "approved":
+        if rejection and proposal.state != "approved":
             proposal = _rejected(proposal, rejection)
         return proposal
 

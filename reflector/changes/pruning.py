@@ -70,7 +70,7 @@ def _propose_merge(ledger: Ledger, pair: Pair, pruned: Pruned) -> None:
     names = (first.name, second.name)
     change = Change("merge", names=names, section=first.section, text=pair.text)
     proposal = _proposed(ledger, change, pair.why, pruned)
-    if proposal is not None and proposal.state == "waiting":
+    if proposal and proposal.state == "waiting":
         pruned.merges[pair.names] = proposal.id
 
 

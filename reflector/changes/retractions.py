@@ -222,7 +222,7 @@ def _check_is_evidence(ledger: Ledger, target: Event) -> None:
             f"counts; {way_out}"
         )
     evidence = _evidence_below(ledger, target)
-    if evidence is not None and evidence.type == BULLET_PROPOSED:
+    if evidence and evidence.type == BULLET_PROPOSED:
         raise RetractionRefused(
             f"{_event_words(target)} is the rejection of a proposal, which is final; to add "
             "the rule anyway, use `reflector add`"
@@ -234,9 +234,9 @@ def _evidence_below(ledger: Ledger, event: Event) -> Event | None:
     unchanged. None if a forged ledger contains a circle.
     """
     evidence: Event | None = event
-    while evidence is not None and evidence.type == EVIDENCE_RETRACTED:
+    while evidence and evidence.type == EVIDENCE_RETRACTED:
         below = ledger.event(evidence.target_id or "")
-        evidence = below if below is not None and below.position < evidence.position else None
+        evidence = below if below and below.position < evidence.position else None
     return evidence
 
 

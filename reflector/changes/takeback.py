@@ -66,7 +66,7 @@ def act_named(ledger: Ledger, text: str) -> Act | None:
 
     Raises: Mistake for a malformed range, NothingToUndo.
     """
-    if is_name(text) and ledger.row(text) is not None:
+    if is_name(text) and ledger.row(text):
         return Act(last_change(ledger, text))
     first, dots, last = text.partition("..")
     if not dots:

@@ -99,7 +99,7 @@ def undone_among(history: Iterable[Event]) -> dict[str, int]:
             continue
         positions[target_id] = event.position
         target = events.get(target_id)
-        if target is not None and target.target_id in events:
+        if target and target.target_id in events:
             positions_of_appends[target.target_id, target.recorded_at] = event.position
     return _undone_approvals(events.values(), positions) | positions
 
@@ -163,7 +163,7 @@ def last_change(ledger: Ledger, name: str) -> list[Event]:
                 in_force.pop(undone_event.event_id, None)
             in_force[event.event_id] = event
     row = ledger.row(name)
-    if row is not None and row.status == "removed" and removal is not None:
+    if row and row.status == "removed" and removal:
         return [removal]
     if not in_force:
         raise NothingToUndo(f"{name} does not have a change left to undo; see `reflector log`")
@@ -176,7 +176,7 @@ def _events_undone_by(event: Event, events: Mapping[str, Event]) -> list[Event]:
     """
     chain: list[Event] = []
     target = events.get(event.target_id or "")
-    while target is not None and target not in chain:
+    while target and target not in chain:
         chain.append(target)
         target = events.get(target.target_id or "")
     return chain
@@ -274,7 +274,7 @@ def undoing(ledger: Ledger, events: Sequence[Event]) -> Undoing:
         if not _stands(ledger, bullet, bullet_changes):
             raise BulletRefused(_obstacle(ledger, name, last))
         kinds = [change.kind for change in bullet_changes]
-        if bullet.before is not None and "recount" in kinds and "merge" not in kinds:
+        if bullet.before and "recount" in kinds and "merge" not in kinds:
             baselines[name] = _baseline_again(ledger, bullet.before)
         changes += _with_counts(moments, name, bullet_changes)
     if any(change.text == REDACTED for change in changes):
@@ -341,7 +341,7 @@ def _targets(ledger: Ledger, events: Sequence[Event]) -> dict[str, str]:
 def _made_last(ledger: Ledger, change: Event) -> Event:
     """Return the newest event that made a change again after an undo, else the change itself."""
     undo = _undo_event_of(ledger, change)
-    redo = _undo_event_of(ledger, undo) if undo is not None else None
+    redo = _undo_event_of(ledger, undo) if undo else None
     return change if redo is None else _made_last(ledger, redo)
 
 

@@ -174,7 +174,7 @@ def _propose(ledger: Ledger, event: NewEvent, in_files: Callable[[], Iterable[st
     reason = "the user asked for it" if is_standing else "the user said the same in two sessions"
     change = Change("add", section=wish["section"], text=wish["text"])
     row = _removed_before(rows, wish["text"])
-    if row is not None:
+    if row:
         change = Change("restore", row.name)
         reason = f"{reason} again, after the rule was removed ({row.reason})"
     with suppress(BulletRefused):  # rejected twice, or merged into a broader bullet
@@ -365,7 +365,7 @@ def _propose_group(ledger: Ledger, group: _Group, rows: Mapping[str, BulletRow])
     if any(alike(text, bullet) for bullet in beside_it):
         return False
     names = (answer["name"],) if answer["kind"] == "supersede" else ()
-    if replaced is not None and replaced.status == "watched":
+    if replaced and replaced.status == "watched":
         # Only the user changes its file.
         names = ()
         reason = f"instead of {replaced.name}: {reason}"
@@ -453,7 +453,7 @@ def _wish_in(sentence: str) -> tuple[Form, str] | None:
     asked = expression("praise-tail").sub("", sentence.rstrip())
     for row in wordings("wish"):
         match = row.expression.fullmatch(asked)
-        if match is not None and _is_meant(row.id, sentence):
+        if match and _is_meant(row.id, sentence):
             return _read_wish(row, match["wish"].strip(" .!,;\"'。！、，"), sentence)
     return None
 

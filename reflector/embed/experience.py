@@ -528,7 +528,7 @@ class _Turn(NamedTuple):
         Raises: _Stopped.
         """
         lesson_id = reflection.reflection_id
-        if self.journal.event(identity(REVISION_ATTEMPTED, lesson_id)) is not None:
+        if self.journal.event(identity(REVISION_ATTEMPTED, lesson_id)):
             raise _Stopped(_REVISED_BEFORE)
         looks_again = has_tools and _asks_for_tools(reflection, self.answer)
         mode: Revision = "read_only" if looks_again else "text"

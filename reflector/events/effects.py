@@ -70,7 +70,7 @@ class UndoesMerge(Effect):
             status = "removed" if source.reason else "live"  # a reason given since the merge
             book.put(source._replace(status=status, removed_into=None))
         entry = book.entries.get(name)
-        if entry is not None and entry.status == "live":
+        if entry and entry.status == "live":
             book.put(entry._replace(status="removed", removed_into=None, reason="unmerged"))
 
 
@@ -85,7 +85,7 @@ class ChangesBullet(Effect):
 
     def apply(self, book: Playbook, event: Event, facts: Data) -> None:
         entry = book.entries.get(facts.get("name", ""))
-        if entry is not None:
+        if entry:
             book.put(entry._replace(**self.values(event, entry, facts)))
 
 

@@ -77,7 +77,7 @@ class Playbook:
                 entry = entry._replace(**{name: text.replace("\0", "")})
         before = self.entries.get(entry.name)
         self.entries[entry.name] = entry
-        if before is not None and before.heir is not None:
+        if before and before.heir is not None:
             self._sources.get(before.heir, {}).pop(entry.name, None)
         if entry.heir is not None:
             self._sources.setdefault(entry.heir, {})[entry.name] = None
@@ -147,7 +147,7 @@ class Playbook:
         """
         heirs: list[str] = []
         heir = self._heir_of(name)
-        while heir is not None and heir.name not in (name, *heirs):  # a circle, if forged
+        while heir and heir.name not in (name, *heirs):  # a circle, if forged
             is_recounted = heir.position < heir.recounted_at
             if position is not None and is_recounted and position <= heir.recounted_at:
                 break
@@ -180,7 +180,7 @@ class Playbook:
         """Return the tags of the bullet itself that count, in order of position."""
         tags = self.tags.get(name, [])
         entry = self.entries.get(name)
-        if entry is not None and tags and tags[0][0] <= entry.recounted_at:
+        if entry and tags and tags[0][0] <= entry.recounted_at:
             tags = [tag for tag in tags if tag[0] > entry.recounted_at]
         if not self.retracted_by:
             return tags

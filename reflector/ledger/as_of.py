@@ -122,7 +122,7 @@ class Past:
     def row(self, name: str) -> BulletRow | None:
         """Return one bullet, which can be a tombstone; None for a name that no bullet had."""
         entry = self.entries.get(name)
-        return _row(entry, *self.counters([name])[name]) if entry is not None else None
+        return _row(entry, *self.counters([name])[name]) if entry else None
 
     def bullets(self) -> tuple[Bullet, ...]:
         """Return the live bullets with their counters, in order of creation."""

@@ -167,7 +167,7 @@ class Engine:
 
     def close(self) -> None:
         """Close every unused connection."""
-        if self._alchemy is not None:
+        if self._alchemy:
             self._alchemy.dispose()
         while self._idle:
             self._idle.pop().close()

@@ -354,9 +354,9 @@ def _looking_at(url: str) -> Iterator[Engine]:
         engine = stack.enter_context(closing(open_engine(url)))
         stack.enter_context(translated(engine.url.shown))
         file = Path(engine.url.database) if engine.url.is_file else None
-        if file is not None and not file.is_file():
+        if file and not file.is_file():
             raise LedgerUnavailable(_NO_LEDGER.format(where=engine.url.shown))
-        if file is not None and not can_be_written(file):
+        if file and not can_be_written(file):
             folder = stack.enter_context(TemporaryDirectory(prefix="reflector-ledger-"))
             copy = sqlite_url(copy_of(file, Path(folder)))
             engine = stack.enter_context(closing(open_engine(copy)))

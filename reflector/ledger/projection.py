@@ -277,7 +277,7 @@ class Projector:
                 recounted.append(name)
                 if entry.recounted_at < event.position:
                     undone.append(name)
-            if old is not None and entry.heir != old.heir:
+            if old and entry.heir != old.heir:
                 # Its tags now count for another bullet.
                 recounted += filter(None, (name, old.heir))
         if recounted:

@@ -88,11 +88,11 @@ class Reader:
 
     def head(self) -> Head:
         """Return the playbook's head."""
-        if self._held_head is not None:
+        if self._held_head:
             return self._held_head
         with self._reading() as sql:
             head = Head(*sql.row(_HEAD))
-        if self._held is not None:
+        if self._held:
             self._held_head = head
         return head
 
@@ -429,7 +429,7 @@ class Reader:
     @contextmanager
     def asking(self) -> Iterator[Statements]:
         """Statements that all see one state of the ledger. They must only read."""
-        if self._held is not None:
+        if self._held:
             yield self._again(self._held)
             return
         with self._reading() as sql:
@@ -442,7 +442,7 @@ class Reader:
     def _reading(self) -> Iterator[Statements]:
         """Statements in the open snapshot; without one, on a connection that ends with them."""
         with translated(self.engine.url.shown):
-            if self._held is not None:
+            if self._held:
                 yield self._again(self._held)
                 return
             with self.engine.connection() as connection:

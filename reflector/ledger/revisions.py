@@ -39,7 +39,7 @@ class Step:
         if not self._context.as_sql:
             return op.get_bind()
         config = self._context.config
-        return config.attributes.get("connection") if config is not None else None
+        return config.attributes.get("connection") if config else None
 
     def begin(self) -> None:
         """Begin a transaction on SQLite if there is none. Its driver begins none for a change of

@@ -83,7 +83,7 @@ def read_data(
         return _tag(text)
     data, fault = (kept, "") if text is None else object_in(text)
     one = EVENT_TYPES.get(type_)
-    if data is not None and not fault and one is not None:
+    if data is not None and not fault and one:
         fault = one.unreadable(data) or ""
     return (None, fault) if fault else (data, "")
 

@@ -47,7 +47,7 @@ def sqlite_module() -> ModuleType:
     wheel: ModuleType | None = None
     with suppress(ImportError):
         wheel = import_module("pysqlite3.dbapi2")
-    if wheel is not None and wheel.sqlite_version_info >= SOUND_SQLITE:
+    if wheel and wheel.sqlite_version_info >= SOUND_SQLITE:
         return wheel
     import sqlite3
 
@@ -69,7 +69,7 @@ def refuse_journal(path: Path) -> None:
     """
     with folder_of(path) as folder:
         journal = _stat(folder, f"{path.name}-journal")
-    if journal is not None and journal.st_size:
+    if journal and journal.st_size:
         raise LedgerUnavailable(
             f"next to the ledger is {path}-journal, a file that reflector never writes. If both "
             "files came with an archive, remove this file. If another program changed the ledger, "
@@ -197,7 +197,7 @@ def _states(folder: Folder, path: Path) -> dict[str, tuple[int, ...]]:
     """
     found: dict[str, tuple[int, ...]] = {}
     for name in (path.name, f"{path.name}-wal"):
-        if (there := _stat(folder, name)) is not None:
+        if there := _stat(folder, name):
             _refuse_irregular(there, path)
             found[name] = (there.st_ino, there.st_size, there.st_mtime_ns, there.st_ctime_ns)
     return found

@@ -130,7 +130,7 @@ class Ledger(Reader):
         has_earlier_triggers = known.has_earlier_triggers(self.engine)
         revision = HEAD_REVISION
         copy = None
-        if upgraded is not None:  # its copy was made before the schema was upgraded
+        if upgraded:  # its copy was made before the schema was upgraded
             revision, copy = upgraded
         elif keeps_copy and (is_older or has_earlier_triggers):
             copy = self._copy_before_rebuild()
@@ -143,7 +143,7 @@ class Ledger(Reader):
             self.rebuild()
         if has_earlier_triggers:
             self.repair_triggers()
-        if copy is not None:
+        if copy:
             reflector.ledger.tell(_upgraded(copy, revision))
 
     def _copy_before_rebuild(self) -> Path | None:
@@ -163,7 +163,7 @@ class Ledger(Reader):
                 return None
             before = before_upgrade(Path(self.engine.url.database))
             end = (head.origin, head.position, head.chain)
-            if before is not None and has_head(before.file, self.name, end):
+            if before and has_head(before.file, self.name, end):
                 return None
             return copy_before_upgrade(self.engine)
 
@@ -267,7 +267,7 @@ class Ledger(Reader):
         if self.on_close is not None:
             self.on_close(self)
         self.engine.close()
-        if self._copy is not None:
+        if self._copy:
             self._copy.cleanup()
 
     def __enter__(self) -> Self:
@@ -342,7 +342,7 @@ class Ledger(Reader):
                 f"({error}). This copy still contains the erased text. Delete the copy yourself: "
                 f"rm {self.engine.url.database}.revision-*"
             ) from error
-        if removed is not None:
+        if removed:
             reflector.ledger.tell(
                 f"reflector removed {removed}, because this copy of the older ledger contained "
                 "the erased text"
@@ -455,7 +455,7 @@ def _playbook(engine: Engine, name: str) -> _Known:
     """Return a playbook, which is created if it is missing."""
     with engine.connection() as connection:
         known = _find_playbook(Statements(connection.cursor(), engine.dialect, 0), name)
-    if known is not None:
+    if known:
         return known
     import secrets
 
@@ -467,7 +467,7 @@ def _playbook(engine: Engine, name: str) -> _Known:
     with write_transaction(engine) as connection:
         sql = Statements(connection.cursor(), engine.dialect, 0)
         known = _find_playbook(sql, name)
-        if known is not None:  # another process has just created it
+        if known:  # another process has just created it
             return known
         if sql.execute(OWNERLESS.format(table="event")).fetchone() is not None:
             # The new playbook could get the number of the missing one, and thus its events.

@@ -69,7 +69,7 @@ def verify(ledger: Ledger, *anchors: Anchor) -> Iterator[Finding]:
         for finding in _readable(sql, walk.findings(), "the history", walk):
             has_damage = has_damage or finding.remedy == RESTORE
             yield finding
-        if walk.rebuilt is not None:
+        if walk.rebuilt:
             for finding in _readable(sql, walk.rebuilt.findings(sql), "a table"):
                 # A rebuild would copy the changed events into the tables.
                 yield replace(finding, remedy=RESTORE) if has_damage else finding
@@ -100,7 +100,7 @@ def _other_playbooks(sql: Statements, but: int) -> Iterator[Finding]:
     """
     for row in sql.execute(_ENDS, but).fetchall():
         finding = _end_finding(Head(*row[:5]), row[5:8], Stored(*row[8:]))
-        if finding is not None:
+        if finding:
             yield finding
     if not sql.postgres:  # SQLite's check of references finds the rest
         return
@@ -184,7 +184,7 @@ def _readable(
         except Exception as error:
             if not unreadable(error):
                 raise
-            position = walk.unreadable_from() if walk is not None else None
+            position = walk.unreadable_from() if walk else None
             place = f" from position {position} on" if position is not None else ""
             message = f"{source}{place} cannot be read ({_first_line(error)})"
             yield Finding("data", position, message, RESTORE)
@@ -282,7 +282,7 @@ class Walk:
             event = Stored._make(row)
             for check in checks:
                 finding = check(event)
-                if finding is not None:
+                if finding:
                     yield finding
             try:
                 yield from self._fold(event, tables)
@@ -363,7 +363,7 @@ class Walk:
         if has_empty_field or f"{PREFIX}{self._link.hex()}" != event.chain:
             message = f"this {event.type} or the event before it was changed"
             finding = Finding("chain", event.position, message, RESTORE)
-            if isinstance(event.chain, str) and CHAIN.fullmatch(event.chain) is not None:
+            if isinstance(event.chain, str) and CHAIN.fullmatch(event.chain):
                 self._link = _bytes_of(event.chain)  # so that the next event can be found sound
         if event.position in self._anchored_positions:
             self._passed.add(Anchor(event.position, f"{PREFIX}{self._link.hex()}"))
@@ -389,7 +389,7 @@ class Walk:
             kept = kept_of(self.sql, [stored.event_id])[stored.event_id]
         event = event_of((*stored, None), kept)
         wrong_assertion = tables.take(event)
-        if wrong_assertion is not None:
+        if wrong_assertion:
             yield wrong_assertion
         if event.type == LEDGER_MOVED and not event.fault:
             self._moved = event.event_id

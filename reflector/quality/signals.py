@@ -301,7 +301,7 @@ def _low(signs: Signs, threshold: float) -> str:
     signals = signs.signals
     what = "Confidence" if signals is None else "Quality score"
     reason = f"{what} {signs.confidence:.2f} below threshold {threshold:.2f}"
-    if signals is not None:
+    if signals:
         reason += (f" (tool errors: {signals.tool_error_rate * 100:.0f}%)") * (
             signals.tool_error_rate > 0
         )

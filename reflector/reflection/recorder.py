@@ -214,7 +214,7 @@ def _rationales(
             continue
         words = {"index": tag.index, "rationale": tag.rationale}
         ground = grounds.get(tag.index)
-        if ground is not None and tag.quote:
+        if ground and tag.quote:
             words |= {"turn": tag.turn, "quote": tag.quote, "words": ground.words, "sure": tag.sure}
         yield words
 
@@ -242,7 +242,7 @@ def _disposition(tag: ParsedTag, rows: Mapping[str, BulletRow], ground: Ground |
     # Late evidence on a merged bullet counts for the bullet that has its evidence now.
     if not rows[tag.name].counts:
         return "retired_bullet"
-    fault = ground.fault if ground is not None else ""
+    fault = ground.fault if ground else ""
     if tag.tag == "neutral":
         return fault if fault == "not_asked" else "neutral"
     return fault or "counted"
@@ -289,7 +289,7 @@ def failure_event(
     meta: dict[str, object] = {}
     if failure.retry_after > 0:
         meta["retry_after"] = ceil(failure.retry_after)
-    if failure.usage is not None and failure.usage.total:
+    if failure.usage and failure.usage.total:
         meta |= failure.usage.meta()
     place = failure.place or (window.attempts + 1,)
     return NewEvent(

@@ -82,7 +82,7 @@ class Runner(Recorder):
         """Return whether an open window would be tried now."""
         if retry == "all" or window.state != "failed":
             return True
-        if not self.backend.quotes and self._failure_of_another(window) is not None:
+        if not self.backend.quotes and self._failure_of_another(window):
             return False
         trouble = self.trouble(window)
         if trouble is None:
@@ -127,7 +127,7 @@ class Runner(Recorder):
         if not isinstance(self.backend, Asks):
             return ""
         recorded = self.ledger.event(window.event_id)
-        return self.backend.who(writer_of(recorded) if recorded is not None else "")
+        return self.backend.who(writer_of(recorded) if recorded else "")
 
     def reopened(self) -> list[WindowRow]:
         """Return the windows that waited for a budget that allows them now, oldest first."""

@@ -415,7 +415,7 @@ def _why_not_judged(ledger: Ledger, session_id: str, name: str) -> str:
     citing = []
     for window in ledger.windows(session_id):
         recorded = ledger.event(window.event_id)
-        if recorded is not None and name in window_names(recorded, "cited"):
+        if recorded and name in window_names(recorded, "cited"):
             citing.append(window)
     if not citing:
         return f"session {short} does not cite {name}; `reflector show {short}` lists its citations"
@@ -560,7 +560,7 @@ def reparse(
         # `recount` reads the answers of checks.
         story = [event for event in story if event.fact("mode") != MODE]
         answer = _last_whole_answer(story)
-        if answer is not None:
+        if answer:
             settings = config or Config()
             yield _reparse(ledger, recorded, story, answer, settings, dry_run=dry_run)
 
@@ -592,7 +592,7 @@ def _reparse(
     """
     parsed = read_answer(answer.facts)
     old = _last_reading(ledger, story)
-    old_tags: list[Any] = [tag.facts for tag in tags_of(ledger, old)] if old is not None else []
+    old_tags: list[Any] = [tag.facts for tag in tags_of(ledger, old)] if old else []
     before = _read_tags(old_tags)
     unreadable = Reparsed(recorded.event_id, recorded.session_id, "unreadable", before, before)
     # A reading of an earlier version stays valid. An answer that was refused is still refused.
@@ -606,7 +606,7 @@ def _reparse(
         is_same = old is not None and said == [*_usable_tags(parsed, {})]
         return replace(unreadable, reading="same") if is_same else unreadable
     after = _usable_tags(parsed, _grounds_of_counting(ground.grounds, old_tags))
-    if old is not None and before == after:
+    if old and before == after:
         return replace(unreadable, reading="same")
     if not dry_run:
         events = _new_reading(ledger, recorded, old, answer, parsed, ground)
@@ -641,7 +641,7 @@ def _new_reading(
     """Return the events of an answer's reading, which replaces the old one if there is one."""
     reflection_id = answer.reflection_id or ""
     events: list[NewEvent] = []
-    if old is not None:
+    if old:
         reflection_id = identity(
             "reflection", recorded.event_id, answer.actor, "parser", PARSER_VERSION, old.event_id
         )

@@ -249,11 +249,11 @@ def _append_reflection(
     recorder: Recorder, window: WindowRow, asking: _Asking, answers: Talk
 ) -> Reflected:
     """Append the result of a talk, if each question has an answer; return how it ended."""
-    if asking.ended is not None:
+    if asking.ended:
         return asking.ended
     if answers.unreadable:
         return recorder.fail(window, *_refused(asking, answers))
-    if asking.failure is not None:
+    if asking.failure:
         return asking.failure
     if asking.last_answer is None:
         return recorder.fail(
@@ -337,7 +337,7 @@ class _Asking:
 
         Raises: Unanswered.
         """
-        if self.ended is not None:
+        if self.ended:
             raise Unanswered("reflector did not ask this question")
         event_of = partial(
             events_of.answer_event,
@@ -482,7 +482,7 @@ def _left_open(window: WindowRow) -> Reflected:
 def _add_problems(answers: Talk, recorded: Event, reflected: Reflected | None) -> None:
     """Add the unknown bullets of a trajectory, and the reason for which it was not judged."""
     is_unfinished = reflected is not None and reflected.outcome != "completed"
-    if reflected is not None and is_unfinished and not answers.problems:
+    if reflected and is_unfinished and not answers.problems:
         answers.problems.append(reflected.detail)
     answers.problems[:0] = unknown_bullets(recorded.fact("unknown", ()))
 

@@ -300,7 +300,7 @@ def _left_out_in(
         is_early = (  # nothing followed
             event.type == REFLECTION_SKIPPED and event.fact("reason") == NOTHING_FOLLOWS
         )
-        if (is_reading or is_early) and window is not None:
+        if (is_reading or is_early) and window:
             left_out[reflection_id or event.event_id] = set(names_in_window(window))
         elif event.type == BULLET_TAGGED:  # the answer has a verdict on this name
             left_out.get(reflection_id, set()).discard(str(event.fact("name")))
@@ -317,11 +317,11 @@ def judgements_in(
     for event in story:
         if event.type == REFLECTION_COMPLETED:
             window = windows.get(event.target_id or "")
-            if window is not None and window.fact("agent_id") == agent_id:
+            if window and window.fact("agent_id") == agent_id:
                 completions[event.reflection_id or ""] = event
         elif event.type == BULLET_TAGGED and event.fact("disposition") in _JUDGED:
             completed = completions.get(event.reflection_id)
-            if completed is not None:
+            if completed:
                 is_out = event.event_id in retracted or completed.event_id in retracted
                 is_taken_back = is_out and event.actor == HUMAN
                 yield Judgement(completed.target_id or "", completed, event, is_taken_back)

@@ -154,7 +154,7 @@ class Trial(NamedTuple):
         """The time of its result. None for an open trial, and for one that an earlier version
         closed, because that version used the time of the event before.
         """
-        return time_of(self.closed.fact("at")) if self.closed is not None else None
+        return time_of(self.closed.fact("at")) if self.closed else None
 
     @property
     def share(self) -> float:
@@ -336,7 +336,7 @@ def running(ledger: Reader, root: Path | None = None, upto: int | None = None) -
           or took over there; None for every trial that was opened in the ledger
     """
     opened = [trial for trial in trials(ledger, upto) if not (trial.closed or trial.origin)]
-    if root is not None:
+    if root:
         note = read_own(os.fspath(root), TRIAL, MAX_TOLD).decode("utf-8", "replace")
         key, *_ = note.split(" ")
         opened = [trial for trial in opened if trial.data["key"] == key]
@@ -446,7 +446,7 @@ def standing(
     Raises: LedgerError.
     """
     trial = running(ledger, root, upto)
-    if trial is not None:
+    if trial:
         return trial_status(ledger, trial, upto)
     known = trials(ledger, upto)
     if not known:
@@ -463,7 +463,7 @@ def trial_status(
 
     at  the time instead of now
     """
-    if trial.closed is not None:
+    if trial.closed:
         upto = trial.closed.position - 1
         at = trial.closed_at
     elif upto is None:
@@ -588,7 +588,7 @@ def start(
 
     Raises: Mistake if a trial is running, LedgerError.
     """
-    if running(ledger, root) is not None:
+    if running(ledger, root):
         raise Mistake(
             "a trial is already running; see it with `reflector trial status`, or end it with "
             "`reflector trial stop`"
@@ -657,7 +657,7 @@ def result_of(status: TrialStatus) -> dict[str, Any]:
         "without": arm(status.without),
         "sessions": status.sessions_sha256,
     }
-    if status.placebo is not None:
+    if status.placebo:
         result["placebo"] = arm(status.placebo.arm) | comparison(status.placebo)
     return result
 

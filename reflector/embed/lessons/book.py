@@ -350,7 +350,7 @@ class _BookInMaking:
                     applied.observe(event, self.policy)
             case ev.REVISION_ATTEMPTED:
                 revised = self._lesson_of(event)
-                if revised is not None and event.data:
+                if revised and event.data:
                     initial = float(event.data["initial"])
                     retried = float(event.data["retried"])
                     revised.improvement = score_improvement(initial, retried)
