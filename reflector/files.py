@@ -332,30 +332,45 @@ def write_durably(folder: str, data: bytes, name: str = "") -> str:
 
 
 def replace_read(
-    path: "Path", read: bytes | None, content: bytes | None, mode: int | None = None
+    path: "Path",
+    read: bytes | None,
+    content: bytes | None,
+    mode: int | None = None,
+    *,
+    top: str = "",
+    new_mode: int = 0o644,
 ) -> None:
     """Replace a file by new content that was made from its bytes. None means a missing file.
 
     The file is read again when everything except the name is on disk, because users save their
     files at any time.
 
+    top       as for `Folder`; missing folders below it are created
+    new_mode  the mode of a new file
+
     Raises: Changed, OSError.
     """
 
     def last_look() -> None:
         try:
-            with open_ours(path) as file:
+            with folder.reader(path.name) as file:
                 now = file.read(len(read or b"") + 1)
         except FileNotFoundError:
             now = None
         if now != read:
             raise Changed(f"{path} changed after it was read, so it was not written; try again")
 
-    if content is None:
-        last_look()
-        path.unlink()
-    else:
-        replace_file(path, content, mode, last_look=last_look)
+    parent = absolute(path.parent)
+    is_made = content is not None and top != ""
+    if content is not None and not top:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    with made_folder(parent, top) if is_made else Folder(parent, top) as folder:
+        if content is None:
+            last_look()
+            folder.remove(path.name)
+            folder.sync()
+        else:
+            replace_in(folder, path.name, content, mode, last_look, new_mode)
 
 
 def replace_file(

@@ -387,12 +387,6 @@ MUTATIONS = [
     Mutation(MEMORY_NAMING, 'text=f"{last.text}\\n{call.text}"', "text=call.text", MEMORY_NAMED),
     Mutation(
         MEMORY_RESTORING,
-        "if _content(watched) != version.now:",
-        "if False:",
-        MEMORY_UNDONE,
-    ),
-    Mutation(
-        MEMORY_RESTORING,
         "        for version in written:\n",
         "        for version in ():\n",
         MEMORY_UNDONE,
@@ -435,8 +429,8 @@ MUTATIONS = [
     Mutation(MEMORY_RESTORING, "    if change.undone_at:\n", "    if False:\n", MEMORY_UNDONE),
     Mutation(
         MEMORY_BYTES,
-        "return digest in (plain, self._keyed(plain))",
-        "return digest == plain",
+        "return [plain, self._keyed(plain)]",
+        "return [plain]",
         MEMORY_UNDONE,
     ),
     Mutation(

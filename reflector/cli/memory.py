@@ -56,8 +56,8 @@ from reflector.memory.files import Scope, Table, shown_name
 from reflector.memory.restoring import (
     Restored,
     UndoRefused,
-    has_only_undos_since,
     newest_of,
+    open_changes,
     plan_undo,
     read_watched,
     restore,
@@ -149,8 +149,8 @@ def memory_json(place: Place, change: Change) -> MemoryJson:
         MemoryJson,
         change,
         at=change.event.occurred_at,
-        added=len(change.lines("added")),
-        removed=len(change.lines("removed")),
+        added=len(change.lines.added),
+        removed=len(change.lines.removed),
         undo=_way_back(place, change)[0] or None,
         undone_at=change.undone_at or None,
         **{name: change.fact(name) for name in names},
@@ -244,14 +244,14 @@ def when_words(change: Change) -> str:
 def _size(change: Change) -> str:
     if change.fact("kind") == "deleted":
         return "deleted"
-    added, removed = (len(change.lines(name)) for name in ("added", "removed"))
+    added, removed = map(len, change.lines)
     return " ".join(f"{sign}{count}" for sign, count in (("+", added), ("-", removed)) if count)
 
 
 def _who(change: Change) -> str:
     words = change.author
     if change.fact("kind") == "deleted" and change.before != UNSEEN:
-        words += f" (the file had {counted(len(change.lines('removed')), 'line')})"
+        words += f" (the file had {counted(len(change.lines.removed), 'line')})"
     if change.undone_at:
         return f"{words} (undone by change {change.undone_at})"
     return words if is_restorable(change) else f"{words} (earlier version not kept)"
@@ -561,7 +561,7 @@ def undo_memory(
         else:
             changes = _needed_of_file(place, changes_in(stores, root_of(place)), text)
             chosen = [_newest(place, changes)]
-            only_lines = yes or has_only_undos_since(changes, chosen[0])
+            only_lines = yes or open_changes(changes)[-1:] == chosen
         words = ["--memory", text] if session else [chosen[0].place]
         command = place.command("undo", *words, "--yes")
         try:

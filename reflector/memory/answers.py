@@ -19,7 +19,7 @@ from reflector.events.memory import AGENT, LOOK, UNSEEN
 from reflector.files import open_regular
 from reflector.memory.authors import Authors, Writers
 from reflector.memory.changes import Change, Store
-from reflector.memory.lines import cut, difference, hunks_of, masked_lines
+from reflector.memory.lines import cut, difference, masked_lines
 from reflector.project import Project
 from reflector.text.secrets import quote
 from reflector.transcripts.readers import transcripts_of
@@ -77,23 +77,14 @@ def lines_with_writers(file: str, changes: Sequence[Change], content: bytes) -> 
 
     changes  only of this file
     """
-    authors = Authors(changes).version(_digest_in(changes, content), content)
+    digests = changes[-1].store.versions.digests(content) if changes else []
+    authors = Authors(changes).version(content, digests)
     lines = []
     for (number, masked), writers in zip(masked_lines(content), authors, strict=True):
         text = cut(masked)
         is_blank = not text.strip()
         lines.append(Line(file, number, text, *(Writers() if is_blank else writers)))
     return lines
-
-
-def _digest_in(changes: Sequence[Change], content: bytes) -> str:
-    """Return the digest with which the last change to this content records it; "" if there is no
-    such change.
-    """
-    for change in reversed(changes):
-        if changes[-1].store.versions.is_version(change.after, content):
-            return change.after
-    return ""
 
 
 def line_of(stores: Sequence[Store], changes: Sequence[Change], line: Line) -> Line:
@@ -113,8 +104,7 @@ def _possible_origin(changes: Sequence[Change]) -> str:
     is none. It is one that was not undone, and whose lines are not known.
     """
     for change in reversed(changes):
-        has_known_lines = change.lines("added") or change.lines("removed")
-        if not has_known_lines and not change.undone_at:
+        if not any(change.lines) and not change.undone_at:
             by = f"{change.place}, {change.author}"
             return f"perhaps by change {by} (reflector does not know the lines of this change)"
     return ""
@@ -122,8 +112,7 @@ def _possible_origin(changes: Sequence[Change]) -> str:
 
 def _replaced(change: Change, text: str) -> list[str]:
     """Return the line that a line of a change reworded, or else the lines that it replaced."""
-    hunks = hunks_of(change.lines("removed"), change.lines("added"))
-    removed = next((hunk.removed for hunk in hunks if text in hunk.added), [])
+    removed = next((hunk.removed for hunk in change.lines.hunks if text in hunk.added), [])
     replaced = [line for line in removed if line.strip()]
     return get_close_matches(text, replaced, n=1) or replaced
 
@@ -160,7 +149,7 @@ def difference_of(change: Change) -> Iterator[str]:
     if before.is_known and after.is_known:
         yield from difference(before.bytes or b"", after.bytes or b"", _CONTEXT)
         return
-    for hunk in hunks_of(change.lines("removed"), change.lines("added")):
+    for hunk in change.lines.hunks:
         if hunk.after >= 0:
             yield f"@@ line {hunk.after + 1} @@"
         yield from (f"-{line}" for line in hunk.removed)

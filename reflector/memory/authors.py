@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from reflector.events.memory import CHECKOUT, GIT, MERGE, STASH, UNDO, UNKNOWN, UNSEEN, YOU
 from reflector.memory.changes import Change
-from reflector.memory.lines import LineChange, cut, hunks_of, kept_lines, masked_lines
+from reflector.memory.lines import LineChange, cut, kept_lines, masked_lines
 
 
 class Writers(NamedTuple):
@@ -46,34 +46,38 @@ class Authors:
         #: By their digests, the versions whose lines are known exactly.
         self._versions: dict[str, _Version] = {"": ()}
         self._latest: _Version = ()
-        self._committed: _Version = ()
         #: By a text that is not in the file any more, the change that removed it.
         self._gone: dict[str, Change] = {}
         for change in changes:
             self._add(change)
 
-    def version(self, digest: str, content: bytes) -> Sequence[Writers]:
-        """Return the writers of each line of a content with a digest of the ledger."""
+    def version(self, content: bytes, digests: Iterable[str]) -> Sequence[Writers]:
+        """Return the writers of each line of a content, which has one of some digests in the
+        ledger.
+        """
         texts = _texts_in(content)
-        version = self._versions.get(digest, ())
+        replayed = filter(None, map(self._versions.get, digests))
+        version = next(replayed, ())
         if _texts_of(version) != texts:
             version = self._found(texts)
         return [line.writers or Writers() for line in version]
 
     def _found(self, texts: Sequence[str]) -> _Version:
-        """Return the lines of a version to which no change led: those of the last commit, or else
-        of the latest version, or else any that did not go.
+        """Return the lines of a version to which no change led: those of the latest version, or
+        else any that did not go.
         """
-        committed = _writers_in(self._committed, texts)
-        latest = _writers_in(self._latest, texts, set(_texts_of(self._committed)))
         counts = Counter(texts)
-        known = {
-            number: self.known[text]
-            for number, text in enumerate(texts)
-            if counts[text] == 1 and text in self.known and text not in self._gone
+        stayed = {
+            new + at: self._latest[old + at]
+            for old, new, size in kept_lines(_texts_of(self._latest), texts)
+            for at in range(size)
         }
-        writers = {**known, **latest, **committed}
-        return [_Line(text, writers.get(number, Writers())) for number, text in enumerate(texts)]
+        lines = []
+        for number, text in enumerate(texts):
+            is_unique = counts[text] == 1 and text not in self._gone
+            known = self.known.get(text, Writers()) if is_unique else Writers()
+            lines.append(stayed.get(number, _Line(text, known)))
+        return lines
 
     def _add(self, change: Change) -> None:
         """Replay a change on the version before it, and note the version after it."""
@@ -88,8 +92,6 @@ class Authors:
         self._latest = lines
         if exact and change.after != UNSEEN:
             self._versions[change.after] = lines
-        if change.fact("source") == GIT:
-            self._committed = lines
 
     def _before(self, change: Change) -> _Version:
         """Return the version before a change; the latest one if its lines are not known."""
@@ -105,13 +107,14 @@ class Authors:
         before  the texts before the change. An added copy of a line that is still in the file is
                 new: it does not get the first author of that line.
         """
-        earlier = self._versions.get(change.after, self._latest)
-        same_lines = _writers_in(earlier, _texts_of(lines), before)
+        earlier = self._versions.get(change.after, ())
+        is_back = _texts_of(earlier) == _texts_of(lines)
         named = []
         for number, (text, writers) in enumerate(lines):
             if writers is None:
                 known = self.known.get(text) if text not in before else None
-                writers = self._writers_of(change, text, known, same_lines.get(number, known))
+                same_line = earlier[number].writers if is_back else known
+                writers = self._writers_of(change, text, known, same_line)
                 self.known[text] = writers
             named.append(_Line(text, writers))
         return named
@@ -156,9 +159,8 @@ def _replay(
     Return None if not all lines of the change are known, or if they do not fit to the version
     before it.
     """
-    added, removed = lines_of_change
-    hunks = hunks_of(removed, added)
-    is_whole = len(added) + len(removed) >= (change.event.facts.get("more") or 0)
+    hunks = lines_of_change.hunks
+    is_whole = sum(map(len, lines_of_change)) >= (change.event.facts.get("more") or 0)
     if not is_whole or (not hunks and change.before != change.after):
         return None
     lines = list(before)
@@ -198,21 +200,6 @@ def _with_moved(lines: Iterable[_Line], taken: Iterable[_Line]) -> _Version:
         moved[line.text].pop(0) if line.writers is None and moved[line.text] else line
         for line in lines
     ]
-
-
-def _writers_in(
-    version: _Version, texts: Sequence[str], common: Set[str] = frozenset()
-) -> dict[int, Writers]:
-    """Return the known writers of lines that a version has, too, by their places from 0. Common
-    texts, such as braces, are the same line only beside one that is not common.
-    """
-    pairs = [
-        (new + at, version[old + at].writers)
-        for old, new, size in kept_lines(_texts_of(version), texts)
-        if not common >= set(texts[new : new + size])
-        for at in range(size)
-    ]
-    return {place: writers for place, writers in pairs if writers and writers.written}
 
 
 def _brings_back(change: Change, removal: Change | None) -> bool:

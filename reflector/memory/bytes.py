@@ -76,8 +76,12 @@ class Versions:
 
     def is_version(self, digest: str, content: bytes | None) -> bool:
         """Return whether a content has a digest of the ledger."""
+        return digest in self.digests(content)
+
+    def digests(self, content: bytes | None) -> list[str]:
+        """Return the digests that a content may have in the ledger."""
         plain = plain_digest(content)
-        return digest in (plain, self._keyed(plain))
+        return [plain, self._keyed(plain)]
 
     def erase(self, digests: Collection[str]) -> list[Path]:
         """Remove versions, and return their files."""

@@ -20,7 +20,7 @@ from reflector.git import git_says
 from reflector.ledger.store import Ledger
 from reflector.memory.bytes import Versions
 from reflector.memory.files import Table, Watched, shown_name
-from reflector.memory.lines import LineChange, Numbered, line_change
+from reflector.memory.lines import LineChange, line_change
 from reflector.project import Project
 
 #: The author of a change that another user or machine made by hand, for JSON and in words.
@@ -88,9 +88,10 @@ class Change:
         value = self.event.facts.get(name)
         return value if isinstance(value, str) else ""
 
-    def lines(self, name: str) -> list[tuple[int, str]]:
-        """Return the `added` or `removed` lines with their numbers."""
-        return [(line["line"], line["text"]) for line in self.event.facts.get(name) or ()]
+    @property
+    def lines(self) -> LineChange:
+        """The changed lines in its event."""
+        return LineChange.recorded(self.event.facts)
 
     def content(self, name: str) -> Content:
         """Return the content `before` or `after` the change, from the kept versions or from git."""
@@ -113,8 +114,7 @@ class Change:
             before, after = map(self.content, ("before", "after"))
             if before.is_known and after.is_known:
                 return line_change(before.bytes, after.bytes)
-        recorded = ([Numbered(*line) for line in self.lines(name)] for name in ("added", "removed"))
-        return LineChange(*recorded)
+        return self.lines
 
     @property
     def is_foreign(self) -> bool:

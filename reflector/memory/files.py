@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 from reflector.attribution.steps import MAX_BYTES
-from reflector.files import Folder, made_folder, read_bounded
+from reflector.files import Folder, read_bounded
 from reflector.locate import home_folder
 from reflector.transcripts.building import Load
 from reflector.transcripts.readers import readers
@@ -42,22 +42,12 @@ class Watched(NamedTuple):
     file: str
     limit: int = 0
 
-    def open_folder(self, *, make: bool = False) -> Folder:
-        """Return the folder of the file, open and reached without links.
-
-        make  whether to create missing folders
-
-        Raises: OSError if it cannot be opened.
-        """
-        opened = made_folder if make else Folder
-        return opened(str(self.path.parent), str(self.folder))
-
     def read(self) -> bytes:
         """Return the bytes of the file, reached without links.
 
         Raises: OSError if it cannot be read.
         """
-        with self.open_folder() as folder:
+        with Folder(str(self.path.parent), str(self.folder)) as folder:
             return read_bounded(self.path, MAX_BYTES, lambda path: folder.reader(path.name))
 
 

@@ -34,11 +34,33 @@ class Numbered(NamedTuple):
     text: str
 
 
+class Hunk(NamedTuple):
+    """Consecutive lines that a change replaced.
+
+    after            the number of the first one in the file after the change, from 0; -1 if it is
+                     unknown
+    removed, added   the lines
+    """
+
+    after: int
+    removed: list[str]
+    added: list[str]
+
+
 class LineChange(NamedTuple):
     """The lines that a change adds and removes."""
 
     added: Sequence[Numbered] = ()
     removed: Sequence[Numbered] = ()
+
+    @classmethod
+    def recorded(cls, facts: Mapping[str, Any]) -> LineChange:
+        """Return the lines of an event."""
+        added, removed = (
+            [Numbered(line["line"], line["text"]) for line in facts.get(name) or ()]
+            for name in ("added", "removed")
+        )
+        return cls(added, removed)
 
     @property
     def facts(self) -> dict[str, Any]:
@@ -47,6 +69,33 @@ class LineChange(NamedTuple):
         if max(len(self.added), len(self.removed)) > _MOST_LINES:
             facts["more"] = len(self.added) + len(self.removed)
         return facts
+
+    @property
+    def hunks(self) -> list[Hunk]:
+        """The lines in hunks; none if their numbers contradict each other."""
+        old = dict(self.removed)
+        new = dict(self.added)
+        if 0 in old or 0 in new:  # the numbers are unknown
+            texts = ([line.text for line in lines] for lines in (self.removed, self.added))
+            return [Hunk(-1, *texts)]
+        hunks = []
+        # The next lines of both versions. The unchanged lines between them are the same.
+        old_at = new_at = 1
+        while old or new:
+            distance = min([*(line - old_at for line in old), *(line - new_at for line in new)])
+            if distance < 0:
+                return []
+            old_at += distance
+            new_at += distance
+            hunk = Hunk(new_at - 1, [], [])
+            while old_at in old:
+                hunk.removed.append(old.pop(old_at))
+                old_at += 1
+            while new_at in new:
+                hunk.added.append(new.pop(new_at))
+                new_at += 1
+            hunks.append(hunk)
+        return hunks
 
 
 def _compared(old: Sequence[str], new: Sequence[str]) -> SequenceMatcher[str]:
@@ -139,44 +188,6 @@ def _bounded(lines: Sequence[Numbered]) -> list[dict[str, Any]]:
 def cut(text: str) -> str:
     """Return a line, cut to the length of lines in an event."""
     return text if len(text) <= _MAX_LINE else f"{text[:_MAX_LINE]}…"
-
-
-class Hunk(NamedTuple):
-    """Consecutive lines that a change replaced.
-
-    after            the number of the first one in the file after the change, from 0
-    removed, added   the lines
-    """
-
-    after: int
-    removed: list[str]
-    added: list[str]
-
-
-def hunks_of(removed: Sequence[tuple[int, str]], added: Sequence[tuple[int, str]]) -> list[Hunk]:
-    """Return the hunks of a change from its numbered lines."""
-    old = dict(removed)
-    new = dict(added)
-    hunks = []
-    if 0 in old or 0 in new:  # the numbers are unknown
-        return [Hunk(-1, [text for _, text in removed], [text for _, text in added])]
-    # The numbers of the next lines of both versions. The unchanged lines between them are the same.
-    old_at = new_at = 1
-    while old or new:
-        distance = min([*(line - old_at for line in old), *(line - new_at for line in new)])
-        if distance < 0:
-            return []  # the numbers contradict each other
-        old_at += distance
-        new_at += distance
-        hunk = Hunk(new_at - 1, [], [])
-        while old_at in old:
-            hunk.removed.append(old.pop(old_at))
-            old_at += 1
-        while new_at in new:
-            hunk.added.append(new.pop(new_at))
-            new_at += 1
-        hunks.append(hunk)
-    return hunks
 
 
 def hunks_between(before: bytes, after: bytes) -> list[Hunk]:

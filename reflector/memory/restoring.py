@@ -8,23 +8,22 @@ records those that were written.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from itertools import takewhile
 from shlex import quote
 
 from reflector.attribution.steps import Author, Step, content_of, plain_digest
 from reflector.events.event import NewEvent
 from reflector.events.memory import GIT, UNDO, UNSEEN, YOU
-from reflector.files import Changed, replace_in
+from reflector.files import Changed, replace_read
 from reflector.memory.bytes import Versions, keep_versions
 from reflector.memory.changes import Change, Store
 from reflector.memory.files import Watched, shown_name
 from reflector.memory.lines import (
+    Hunk,
     are_exact,
     difference,
-    hunks_of,
     without_change,
     without_lines,
 )
@@ -83,43 +82,27 @@ class Restored:
 def newest_of(changes: Sequence[Change]) -> Change | None:
     """Return the change of a file that `undo FILE` undoes; None if no change can be undone.
 
-    It is the newest change that led to the present content, but not a commit of a recorded change.
-    A commit that added the file cannot be undone.
+    It is the newest open change. A commit counts only without an open change by an author.
     """
-    open_changes = [
-        change
-        for change in _without_commits(changes)
-        if not change.undone_at
-        and change.fact("source") != UNDO
-        and (change.fact("source") != GIT or change.before)
-    ]
-    if not open_changes:
-        return None
-    now = read_watched(open_changes[-1])
-    by_hand = [change for change in open_changes if change.fact("source") != GIT]
-    leading = [one for one in by_hand if one.store.versions.is_version(one.after, now)]
-    return (leading or by_hand or open_changes)[-1]
+    remaining = open_changes(changes)
+    own = [change for change in remaining if change.fact("source") != GIT]
+    return next(reversed(own or remaining), None)
 
 
-def has_only_undos_since(changes: Sequence[Change], change: Change) -> bool:
-    """Return whether all later changes of the file of a change are undos, or are undone.
-
-    changes  those of the file, in order
+def open_changes(changes: Sequence[Change]) -> list[Change]:
+    """Return the changes of a file that can be undone: those that are not undone, apart from undos,
+    commits of a recorded change, and a commit that added the file.
     """
-    newest_first = reversed(list(_without_commits(changes)))
-    later = takewhile(lambda each: each is not change, newest_first)
-    return all(each.undone_at or each.fact("source") == UNDO for each in later)
-
-
-def _without_commits(changes: Sequence[Change]) -> Iterator[Change]:
-    """Yield the changes of a file without the commits of a recorded change."""
     made: set[str] = set()
+    remaining = []
     for change in changes:
-        if change.fact("source") != GIT:
+        is_gits = change.fact("source") == GIT
+        if not is_gits:
             made.add(change.after)
-        elif change.after in made:
-            continue
-        yield change
+        is_repeated = is_gits and (change.after in made or not change.before)
+        if not (is_repeated or change.undone_at or change.fact("source") == UNDO):
+            remaining.append(change)
+    return remaining
 
 
 def plan_undo(changes: Sequence[Change], command: str, *, only_lines: bool) -> list[Restored]:
@@ -197,16 +180,15 @@ def _without(change: Change, content: bytes | None) -> bytes | None:
     versions = change.store.versions
     is_after = versions.is_version(change.after, content)
     name = change.shown
-    if is_after:
-        commit = change.fact("commit")
-        if commit and not change.before:
-            raise UndoRefused(
-                f"commit {commit[:7]} added {name}, so undoing change {change.place} would remove "
-                f"the whole file. To remove the file: git rm {quote(name)}"
-            )
-        version = change.content("before")
-        if version.is_known:
-            return version.bytes
+    commit = change.fact("commit")
+    if is_after and commit and not change.before:
+        raise UndoRefused(
+            f"commit {commit[:7]} added {name}, so undoing change {change.place} would remove "
+            f"the whole file. To remove the file: git rm {quote(name)}"
+        )
+    before, after = map(change.content, ("before", "after"))
+    if is_after and before.is_known:
+        return before.bytes
     if content is None:
         raise UndoRefused(
             f"{name} does not exist, so `undo` cannot reverse the lines of change {change.place}"
@@ -217,7 +199,10 @@ def _without(change: Change, content: bytes | None) -> bytes | None:
             f"{name} was edited after change {change.place} {verb} the file, so `undo` would lose "
             "that edit; change the file by hand"
         )
-    rest = _without_lines(change, content)
+    if before.bytes is not None and after.bytes is not None:
+        rest = without_change(before.bytes, after.bytes, content)
+    else:
+        rest = without_lines(_exact_hunks(change), content)
     is_exact = change.before == UNSEEN or versions.is_version(change.before, rest)
     if is_after and not is_exact:
         raise _unknown(change)
@@ -229,21 +214,16 @@ def _without(change: Change, content: bytes | None) -> bytes | None:
     return rest
 
 
-def _without_lines(change: Change, content: bytes) -> bytes | None:
-    """Return a content without the lines of a change; None if they are not in it.
+def _exact_hunks(change: Change) -> list[Hunk]:
+    """Return the lines of a change from its event.
 
-    Raises: UndoRefused if the lines are not known exactly.
+    Raises: UndoRefused if the event does not have them exactly.
     """
-    before, after = map(change.content, ("before", "after"))
-    if before.bytes is not None and after.bytes is not None:
-        return without_change(before.bytes, after.bytes, content)
-    removed = change.lines("removed")
-    added = change.lines("added")
-    hunks = hunks_of(removed, added)
-    is_exact = are_exact(text for _, text in (*removed, *added))
+    hunks = change.lines.hunks
+    is_exact = are_exact(line.text for lines in change.lines for line in lines)
     if not hunks or not is_exact or change.event.facts.get("more"):
         raise _unknown(change)
-    return without_lines(hunks, content)
+    return hunks
 
 
 def _unknown(change: Change) -> UndoRefused:
@@ -275,7 +255,9 @@ def read_watched(change: Change) -> bytes | None:
         UndoRefused: it is not a watched file, not a regular one, or cannot be read.
     """
     try:
-        return _content(_watched(change.store, change.file))
+        return _watched(change.store, change.file).read()
+    except FileNotFoundError:
+        return None
     except OSError as error:
         raise UndoRefused(
             f"{change.file} cannot be read ({error.strerror}), so nothing was written"
@@ -293,12 +275,6 @@ def _watched(store: Store, file: str) -> Watched:
             f"`undo` cannot change {file}, because agents do not load or write this file"
         )
     return watched
-
-
-def _content(watched: Watched) -> bytes | None:
-    with suppress(FileNotFoundError):
-        return watched.read()
-    return None
 
 
 def restore(planned: Sequence[Restored]) -> list[Restored]:
@@ -347,23 +323,9 @@ def _event_of(version: Restored) -> NewEvent:
 def _write(version: Restored) -> None:
     """Replace a file by its planned version, if it has not changed since it was read."""
     watched = _watched(version.store, version.file)
-    name = watched.path.name
-
-    def last_look() -> None:
-        if _content(watched) != version.now:
-            raise Changed(
-                f"{version.file} changed after reflector read the file, so nothing was written; "
-                "try again"
-            )
-
-    with watched.open_folder(make=version.then is not None) as folder:
-        if version.then is None:
-            last_look()
-            folder.remove(name)
-            folder.sync()
-        else:
-            new_mode = 0o644 if version.is_tracked else 0o600
-            replace_in(folder, name, version.then, None, last_look, new_mode)
+    new_mode = 0o644 if version.is_tracked else 0o600
+    top = str(watched.folder)
+    replace_read(watched.path, version.now, version.then, top=top, new_mode=new_mode)
 
 
 def _record(version: Restored, event: NewEvent) -> str:

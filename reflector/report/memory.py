@@ -33,10 +33,10 @@ class FileLines:
 
     def add(self, change: Change) -> None:
         """Count the lines of a change."""
-        for _, text in change.lines("removed"):
+        for _, text in change.lines.removed:
             self.went += 1
             self._gone[text] += 1
-        for _, text in change.lines("added"):
+        for _, text in change.lines.added:
             is_back = self._gone[text] > 0
             self.came += 1
             self.returned += is_back

@@ -3,8 +3,9 @@
 from hypothesis import given, strategies as st
 
 from reflector.memory.lines import (
+    LineChange,
+    Numbered,
     hunks_between,
-    hunks_of,
     join,
     line_change,
     split,
@@ -44,7 +45,7 @@ def test_lines_added_at_both_ends_stay(before: bytes, after: bytes, more: bytes)
 def test_numbered_lines_lead_to_the_version_before(before: bytes, after: bytes) -> None:
     change = line_change(before, after)
     lines = _bare(after)
-    for hunk in reversed(hunks_of(change.removed, change.added)):
+    for hunk in reversed(change.hunks):
         lines[hunk.after : hunk.after + len(hunk.added)] = hunk.removed
     assert lines == _bare(before)
 
@@ -60,7 +61,7 @@ def test_removed_line_returns_between_its_neighbours() -> None:
 
 
 def test_lines_that_occur_twice_are_not_guessed() -> None:
-    hunks = hunks_of([(0, "old")], [(0, "new")])
+    hunks = LineChange([Numbered(0, "new")], [Numbered(0, "old")]).hunks
     assert without_lines(hunks, b"new\nnew\n") is None
     assert without_lines(hunks, b"x\nnew\n") == b"x\nold\n"
 

@@ -4,9 +4,11 @@ import errno
 import os
 import subprocess
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
+from reflector import files
 from reflector.attribution.steps import plain_digest
 from reflector.files import Changed
 from reflector.ledger.errors import LedgerError
@@ -226,20 +228,21 @@ def test_session_is_undone_as_a_whole(agent: Agent, two_files: list[Path]) -> No
     assert [file.read_bytes() for file in two_files] == [BEFORE, BEFORE]
 
 
-@pytest.mark.parametrize("call", ["replace_in", "_write"])
+@pytest.mark.parametrize("module", [files, restoring])
 def test_full_disk_leaves_every_file(
-    agent: Agent, two_files: list[Path], monkeypatch: pytest.MonkeyPatch, call: str
+    agent: Agent, two_files: list[Path], monkeypatch: pytest.MonkeyPatch, module: ModuleType
 ) -> None:
-    real = getattr(restoring, call)
+    call = "_write" if module is restoring else "replace_in"
+    real = getattr(module, call)
     calls = []
 
-    def full(*arguments: object) -> None:
+    def full(*arguments: object, **options: object) -> None:
         calls.append(arguments)
         if len(calls) == 2:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        real(*arguments)
+        real(*arguments, **options)
 
-    monkeypatch.setattr(restoring, call, full)
+    monkeypatch.setattr(module, call, full)
     with pytest.raises(OSError, match="No space"):
         _undo_both(agent)
     assert [file.read_bytes() for file in two_files] == [AFTER, AFTER]
