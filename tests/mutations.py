@@ -253,8 +253,10 @@ FOUND_ELSEWHERE = ("tests/check/test_elsewhere.py",)
 COUNTED_FREELY = ("tests/check/test_counting.py",)
 BLAMED_LINES = ("tests/check/test_evidence.py",)
 
-MEMORY_CALLS, MEMORY_NAMING, MEMORY_GIT = of("attribution", "calls naming git_changes")
-MEMORY_RECORDING, MEMORY_BACKFILL, MEMORY_FILES = of("memory", "recording backfill files")
+MEMORY_CALLS, MEMORY_NAMING, MEMORY_GIT, MEMORY_FILES = of(
+    "attribution", "calls naming git_changes files"
+)
+MEMORY_RECORDING, MEMORY_BACKFILL = of("memory", "recording backfill")
 MEMORY_RESTORING, MEMORY_LINES, MEMORY_BYTES, MEMORY_CHANGES = of(
     "memory", "restoring lines bytes changes"
 )
@@ -344,7 +346,7 @@ MUTATIONS = [
     ),
     Mutation(MEMORY_AUTHORS, "== UNDO or is_popped", "== UNDO", MEMORY_WRITERS),
     Mutation(MEMORY_AUTHORS, "line.writers is None and moved[line.text]", "False", MEMORY_WRITERS),
-    Mutation(MEMORY_PLACES, "changed_at + _RACY_NS < now * 1e9", "True", MEMORY_DRAINED),
+    Mutation(MEMORY_PLACES, "changed_at + _RACY_NS < began * 1e9", "True", MEMORY_DRAINED),
     Mutation(MEMORY_PLACES, "os.utime(_path(project), (now, now))", "pass", MEMORY_DRAINED),
     Mutation(HANDED_OVER, " or (scopes and scopes != watched)", "", MEMORY_DRAINED),
     Mutation(MEMORY_FILES, "            self._folders.append(folder)\n", "", MEMORY_DRAINED),

@@ -36,7 +36,7 @@ _IMPORTS = {
     "embed": "text quality playbook transcripts events ledger proof judges reflection",
     "changes": "text playbook events ledger",
     "playbook_files": "text instructions playbook transcripts events ledger changes",
-    "attribution": "text playbook transcripts events",
+    "attribution": "text transcripts events",
     "memory": (
         "text instructions playbook transcripts events ledger proof exchange entries changes"
         " playbook_files attribution"
@@ -55,7 +55,7 @@ _IMPORTS = {
     ),
     "report": (
         "text playbook events ledger judges reflection trials embed changes playbook_files audit"
-        " memory"
+        " memory attribution"
     ),
     "hooks": (
         "text playbook transcripts events ledger proof entries judges reflection trials changes"

@@ -1,1 +1,1 @@
-"""Who changed a file: a tool call of a session, git, you, or unknown."""
+"""Which files agents load or write, and who changed them."""

@@ -1,4 +1,4 @@
-"""The tool calls of a session that write some files, and your words before them, from its
+"""The tool calls of a session that write watched files, and your words before them, from its
 transcript.
 
 An editor's call has the new content, or the edits that lead to it. The effect of a command on the
@@ -15,8 +15,9 @@ from contextlib import suppress
 from functools import lru_cache
 from math import inf
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
+from reflector.attribution.files import Table
 from reflector.attribution.steps import NO_FILE, UNSEEN_CONTENT, Author, Content, content_of
 from reflector.events.event import time_of, written
 from reflector.events.memory import AGENT
@@ -53,24 +54,6 @@ _INTO = r">{1,2}\s*['\"]?([^\s'\"`;|&<>()]+)"
 _FOLDER = r"\A\s*cd\s+['\"]?([^\s'\"`;|&]+)['\"]?\s*(?:&&|;|\n)"
 
 
-class Files(Protocol):
-    """The files whose changes count."""
-
-    @property
-    def endings(self) -> tuple[str, ...]:
-        """The suffixes of the names of all files."""
-
-    @property
-    def tools(self) -> Mapping[str, str]:
-        """The files that tools write without naming them, by the tool."""
-
-    def name_of(self, path: str, base: str) -> str | None:
-        """Return the name of the file at a path from a tool call; None if it does not count.
-
-        base  the folder of a relative path
-        """
-
-
 class Transcript(NamedTuple):
     """The transcript of a session.
 
@@ -89,13 +72,13 @@ class Transcript(NamedTuple):
         """Return whether the session ran at any time between two moments."""
         return self.began <= until and self.ended >= since
 
-    def may_write(self, names: Iterable[str], files: Files) -> bool:
+    def may_write(self, names: Iterable[str], table: Table) -> bool:
         """Return whether a call may write one of the files with some names.
 
         Such a transcript contains the name of the file, or of a tool that writes without naming a
         file.
         """
-        words = [*(Path(name).name for name in names), *files.tools]
+        words = [*(Path(name).name for name in names), *table.tools]
         if not all(map(str.isascii, words)):
             return True  # JSON may escape the name
         encoded = list(map(str.encode, words))
@@ -252,7 +235,7 @@ def _has_all(words: set[bytes], sought: set[bytes]) -> bool:
     return bool(sought) and sought <= words
 
 
-def calls_of(transcript: Transcript, files: Files) -> list[Call]:
+def calls_of(transcript: Transcript, table: Table) -> list[Call]:
     """Return the calls of a session that wrote files; none if it cannot be read."""
     made: list[Call] = []
     waiting: dict[str, list[Call]] = {}
@@ -271,7 +254,7 @@ def calls_of(transcript: Transcript, files: Files) -> list[Call]:
                 author = Author(AGENT, reading.reader.name, session, call_id)
                 writes = [
                     each._replace(text=_text_of(call), author=author, began=now, time=now)
-                    for each in _written(call, files, transcript.folder)
+                    for each in _written(call, table, transcript.folder)
                 ]
                 if call.id:
                     waiting[call.id] = writes
@@ -291,22 +274,22 @@ def _text_of(call: ToolCall) -> str:
     return command or json.dumps(call.whole, ensure_ascii=False)
 
 
-def _written(call: ToolCall, files: Files, folder: str) -> Iterator[Call]:
+def _written(call: ToolCall, table: Table, folder: str) -> Iterator[Call]:
     """Yield the changes of files that a call makes if it succeeds.
 
     folder  the folder in which the session works
     """
-    if file := files.tools.get(call.name):
+    if file := table.tools.get(call.name):
         yield Call(file)
     elif call.name in _EDITORS:
-        yield from _by_editor(call, files, folder)
+        yield from _by_editor(call, table, folder)
     elif call.name in _SHELLS:
         command = plain_text(call.whole.get("command"))[:_MAX_COMMAND]
-        for file in _files_written(command, files, folder):
+        for file in _files_written(command, table, folder):
             yield Call(file, is_shell=True)
 
 
-def _by_editor(call: ToolCall, files: Files, folder: str) -> Iterator[Call]:
+def _by_editor(call: ToolCall, table: Table, folder: str) -> Iterator[Call]:
     """Yield the changes of files by an editing tool: with their edits, with the whole content of a
     written file, or without either for a patch.
     """
@@ -322,7 +305,7 @@ def _by_editor(call: ToolCall, files: Files, folder: str) -> Iterator[Call]:
             edits = objects(arguments.get("edits")) or [fields(arguments)]
             change = Call("", edits=tuple(filter(None, map(_edit_of, edits))))
     for path in paths:
-        if file := files.name_of(path.strip(), folder):
+        if file := table.name_of(path.strip(), folder):
             yield change._replace(file=file)
 
 
@@ -338,9 +321,9 @@ def _bytes(text: str) -> bytes:
     return text.encode("utf-8", "surrogatepass")
 
 
-def _files_written(command: str, files: Files, folder: str) -> set[str]:
+def _files_written(command: str, table: Table, folder: str) -> set[str]:
     """Return the files that a command names and can write."""
-    if not any(ending in command for ending in files.endings):
+    if not any(ending in command for ending in table.endings):
         return set()
     words = re.findall(_INTO, command)
     if re.search(_INTERPRETERS, command) and re.search(_OPENS_TO_WRITE, command):
@@ -353,8 +336,8 @@ def _files_written(command: str, files: Files, folder: str) -> set[str]:
     moved = re.match(_FOLDER, command)
     if moved:
         folder = os.path.join(folder, os.path.expanduser(moved[1]))  # noqa: PTH111, PTH118
-    paths = (word.replace("$HOME", "~") for word in words if word.endswith(files.endings))
-    return set(filter(None, (files.name_of(path, folder) for path in paths)))
+    paths = (word.replace("$HOME", "~") for word in words if word.endswith(table.endings))
+    return set(filter(None, (table.name_of(path, folder) for path in paths)))
 
 
 def words_before_call(transcript: Path, call: str, until: str) -> str:

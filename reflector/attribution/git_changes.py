@@ -14,8 +14,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import NamedTuple
 
+from reflector.attribution.files import MAX_BYTES
 from reflector.attribution.steps import (
-    MAX_BYTES,
     NO_FILE,
     UNSEEN_CONTENT,
     Author,

@@ -8,9 +8,6 @@ from typing import NamedTuple
 
 from reflector.events.memory import COMMIT, MERGE, UNSEEN
 
-#: The most bytes of a file whose content is read.
-MAX_BYTES = 1 << 20
-
 
 @dataclass(frozen=True, slots=True)
 class Content:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from reflector.attribution.files import Scope, Table, shown_name
 from reflector.cli.app import Place
 from reflector.cli.options import POSITION, root_of
 from reflector.cli.output import (
@@ -31,7 +32,7 @@ from reflector.cli.output import (
 )
 from reflector.cli.watched import opened
 from reflector.events.event import MEMORY_CHANGED, SESSION_RECORDED, Event, time_of
-from reflector.events.memory import AGENT, COMMIT, GIT, UNDO, UNKNOWN, UNSEEN, YOU
+from reflector.events.memory import AGENT, COMMIT, UNDO, UNKNOWN, UNSEEN, YOU
 from reflector.files import read_bounded
 from reflector.git import git_says
 from reflector.memory.answers import (
@@ -52,7 +53,6 @@ from reflector.memory.changes import (
     changes_in,
     file_named,
 )
-from reflector.memory.files import Scope, Table, shown_name
 from reflector.memory.restoring import (
     Restored,
     UndoRefused,
@@ -180,7 +180,7 @@ def print_log(
         empty="No change of a memory file is recorded.",
     )
     if newest:
-        not_gits = (change for change in newest if change.fact("source") != GIT)
+        not_gits = (change for change in newest if not change.is_gits)
         ways = ((change, _way_back(place, change)[0]) for change in not_gits)
         change, command = next((way for way in ways if way[1]), (newest[0], ""))
         note(f"To see change {change.place}: {place.command('show', change.place)}")
@@ -405,7 +405,7 @@ def _note_unrecorded(place: Place, file: str, lines: Sequence[Line]) -> None:
 def _added_at(line: Line) -> datetime | None:
     """Return the time at which a line was added; None if only commits show it."""
     written = line.written
-    if written is None or written.fact("source") == GIT or line.first is not None:
+    if written is None or written.is_gits or line.first is not None:
         return None
     return time_of(written.event.occurred_at)
 
@@ -512,7 +512,7 @@ def _print_line(place: Place, file: str, line: Line, session: str) -> None:
         return
     print_facts(_facts(line, change), 8)
     # An undo of a commit would also take back what colleagues wrote.
-    if change.fact("source") != GIT and _way_back(place, change)[0]:
+    if not change.is_gits and _way_back(place, change)[0]:
         _note_way_back(place, change)
     if session:
         note(f"To see the session: {session}")

@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 import click
 
+from reflector.attribution.files import shown_name
 from reflector.audit.citations import Due, due
 from reflector.audit.moments import session_named
 from reflector.changes import propose as proposing
@@ -55,7 +56,6 @@ from reflector.events.bullets import WITHOUT_A_QUOTE
 from reflector.events.event import Event
 from reflector.files import Changed
 from reflector.ledger.store import Ledger
-from reflector.memory.files import shown_name
 from reflector.mistakes import Mistake
 from reflector.playbook.bullet import Bullet, Verdict
 from reflector.playbook.duplicates import Pair, duplicates

@@ -14,12 +14,12 @@ from tempfile import TemporaryDirectory
 import click
 
 from reflector import locate
+from reflector.attribution.files import Table
 from reflector.cli.app import Place
 from reflector.cli.options import last_time
 from reflector.ledger.errors import LedgerError
 from reflector.ledger.store import Ledger
 from reflector.memory.changes import Store
-from reflector.memory.files import Table
 from reflector.memory.places import scopes_of
 from reflector.project import Project
 

@@ -22,6 +22,7 @@ from reflector.memory.changes import Change, Store
 from reflector.memory.lines import cut, difference, masked_lines
 from reflector.project import Project
 from reflector.text.secrets import quote
+from reflector.transcripts.building import fields, plain_text
 from reflector.transcripts.readers import transcripts_of
 from reflector.transcripts.reading import UnknownTranscript
 
@@ -130,13 +131,13 @@ def words_before(stores: Sequence[Store], change: Change) -> str:
 
 def _transcripts(stores: Sequence[Store], session: str) -> Iterator[Path]:
     """Yield the transcripts of a session: those in a ledger, or else those that the agents keep."""
-    paths: dict[Path, None] = {}
-    for store in stores:
-        for event in store.ledger.events(types=[SESSION_RECORDED], session_id=session):
-            transcript = event.facts.get("transcript")
-            if isinstance(transcript, dict) and isinstance(transcript.get("path"), str):
-                paths[Path(transcript["path"])] = None
-    known = [path for path in paths if path.is_file()]
+    recorded = (
+        fields(event.facts.get("transcript"))
+        for store in stores
+        for event in store.ledger.events(types=[SESSION_RECORDED], session_id=session)
+    )
+    paths = (Path(plain_text(transcript.get("path"))) for transcript in recorded)
+    known = dict.fromkeys(path for path in paths if path.is_file())
     for path in known or transcripts_of(session):
         with suppress(OSError), open_regular(path) as file:
             if session.encode() in file.read(_HEAD):

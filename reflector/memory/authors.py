@@ -10,7 +10,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence, Set
 from typing import NamedTuple
 
-from reflector.events.memory import CHECKOUT, GIT, MERGE, STASH, UNDO, UNKNOWN, UNSEEN, YOU
+from reflector.events.memory import CHECKOUT, MERGE, STASH, UNDO, UNKNOWN, UNSEEN, YOU
 from reflector.memory.changes import Change
 from reflector.memory.lines import LineChange, cut, kept_lines, masked_lines
 
@@ -130,7 +130,7 @@ class Authors:
                    `same_text`
         """
         removal = self._gone.get(text)
-        if same_line is not None and removal is None and change.fact("source") == GIT:
+        if same_line is not None and removal is None and change.is_gits:
             return same_line._replace(committed=same_line.committed or change)
         if same_line is not None and _brings_back(change, removal):
             return same_line

@@ -42,7 +42,7 @@ def fill_back(recorder: Recorder, transcripts: Iterable[Transcript]) -> list[str
     notes = recorder.append([event for _, event in dated])
     if not recorder.is_filled:
         recorder.looks.filled.append(str(recorder.root))
-        recorder.looks.save()
+        recorder.looks.save(recorder.project)
         if commits and commits[0].before.digest:
             notes.append("reflector did not record the oldest commits of your memory files")
     return notes

@@ -13,7 +13,8 @@ from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
 
-from reflector.attribution.steps import MAX_BYTES, Content, plain_digest
+from reflector.attribution.files import MAX_BYTES
+from reflector.attribution.steps import Content, plain_digest
 from reflector.files import private_folder, read_file, write_durably
 from reflector.handover import open_own
 from reflector.locate import own_folder, person_folder

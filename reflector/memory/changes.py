@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
+from reflector.attribution.files import Table, Watched, shown_name
 from reflector.attribution.steps import Content
 from reflector.authorship import is_yours
 from reflector.events.event import MEMORY_CHANGED, Event
@@ -19,7 +20,6 @@ from reflector.events.memory import GIT, YOU, who
 from reflector.git import git_says
 from reflector.ledger.store import Ledger
 from reflector.memory.bytes import Versions
-from reflector.memory.files import Table, Watched, shown_name
 from reflector.memory.lines import LineChange, line_change
 from reflector.project import Project
 
@@ -117,6 +117,11 @@ class Change:
         return self.lines
 
     @property
+    def is_gits(self) -> bool:
+        """Whether it is the change of a commit."""
+        return self.fact("source") == GIT
+
+    @property
     def is_foreign(self) -> bool:
         """Whether another user or machine recorded it."""
         return not is_yours(self.event)
@@ -198,13 +203,13 @@ def _in_order(changes: Sequence[Change]) -> list[Change]:
     made_at = {  # of several equal changes, the first one
         (change.second, change.file, change.after): change.event.position
         for change in reversed(changes)
-        if change.fact("source") != GIT
+        if not change.is_gits
     }
 
     def order(change: Change) -> tuple[str, int, int]:
         position = change.event.position
         place = position  # in its second
-        if change.fact("source") == GIT:
+        if change.is_gits:
             maker = made_at.get((change.second, change.file, change.after), position)
             place = maker if maker < position else 0
         return change.second, place, position

@@ -11,16 +11,16 @@ from __future__ import annotations
 import json
 import time
 from contextlib import suppress
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, field
 from math import inf
 from pathlib import Path
 from typing import NamedTuple
 
+from reflector.attribution.files import Table, Watched
 from reflector.attribution.steps import NO_FILE, Content, Difference, content_of
 from reflector.events.event import NewEvent
 from reflector.events.memory import UNSEEN
 from reflector.handover import write_own
-from reflector.memory.files import Table, Watched
 from reflector.project import Project
 
 _LOOKS = "memory-looks.json"
@@ -48,8 +48,9 @@ class Seen(NamedTuple):
     reflog: int = 0
 
 
+@dataclass
 class Looks:
-    """The last looks of one store. A file in another format counts as no looks.
+    """The last looks of one store.
 
     files   the look at each file, by its name in the ledger
     seen    the looks at the files of each project, by its folder
@@ -57,21 +58,30 @@ class Looks:
     filled  the folders of the projects whose past changes the ledger has
     """
 
-    def __init__(self, project: Project) -> None:
-        self._project = project
-        self.files: dict[str, Look] = {}
-        self.seen: dict[str, Seen] = {}
-        self.events: list[NewEvent] = []
-        self.filled: list[str] = []
+    files: dict[str, Look] = field(default_factory=dict)
+    seen: dict[str, Seen] = field(default_factory=dict)
+    events: list[NewEvent] = field(default_factory=list)
+    filled: list[str] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, project: Project) -> Looks:
+        """Return the kept looks. A file in another format counts as no looks."""
         kept = project.read_kept(_LOOKS)
         with suppress(TypeError, KeyError, AttributeError):
-            files = {name: Look(*look) for name, look in kept["files"].items()}
-            seen = {root: Seen(*times) for root, times in kept["seen"].items()}
-            events = [NewEvent(**event) for event in kept["events"]]
-            self.filled += kept["filled"]
-            self.files = files
-            self.seen = seen
-            self.events = events
+            return cls(
+                {name: Look(*look) for name, look in kept["files"].items()},
+                {root: Seen(*times) for root, times in kept["seen"].items()},
+                [NewEvent(**event) for event in kept["events"]],
+                list(kept["filled"]),
+            )
+        return cls()
+
+    def save(self, project: Project) -> None:
+        """Keep the looks and the events.
+
+        Raises: OSError, and nothing has changed.
+        """
+        write_own(str(project.root), _LOOKS, json.dumps(asdict(self)).encode())
 
     def before(self, file: str, seen_at: float) -> Look:
         """Return the earlier look at a new file: a missing file, or unknown if its folder was
@@ -80,19 +90,6 @@ class Looks:
         looks = (self.files.get(str(folder)) for folder in Path(file).parents)
         is_unread = any(look and look.digest == UNSEEN for look in looks)
         return Look(UNSEEN if is_unread else "", seen_at)
-
-    def save(self) -> None:
-        """Keep the looks and the events.
-
-        Raises: OSError, and nothing has changed.
-        """
-        kept = {
-            "files": self.files,
-            "seen": self.seen,
-            "events": list(map(asdict, self.events)),
-            "filled": self.filled,
-        }
-        write_own(str(self._project.root), _LOOKS, json.dumps(kept).encode())
 
 
 def compare(table: Table, looks: Looks, checked_at: float = 0.0) -> list[Difference]:

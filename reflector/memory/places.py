@@ -19,7 +19,7 @@ from reflector.locate import own_folder
 from reflector.project import Project
 
 if TYPE_CHECKING:
-    from reflector.memory.files import Scope
+    from reflector.attribution.files import Scope
 
 _ABSENT = "-"
 #: A value that differs from each state.
@@ -59,14 +59,6 @@ def checked_at(project: Project) -> float:
     return 0.0
 
 
-def settled_state(status: os.stat_result, now: float) -> str:
-    """Return the state of a file; if the next change may leave the same state, a value that differs
-    from each state.
-    """
-    changed_at = max(status.st_mtime_ns, status.st_ctime_ns)
-    return state_of(status) if changed_at + _RACY_NS < now * 1e9 else _UNSETTLED
-
-
 def leave_places(project: Project, places: Mapping[str, bool], began: float) -> None:
     """Write the states for the next check to compare, if they can be written.
 
@@ -76,9 +68,13 @@ def leave_places(project: Project, places: Mapping[str, bool], began: float) -> 
     states: dict[str, str] = {}
     for path, was_there in places.items():
         try:
-            states[path] = settled_state(Path(path).stat(), began)
+            status = Path(path).stat()
         except OSError:
             states[path] = _UNSETTLED if was_there else _ABSENT
+            continue
+        changed_at = max(status.st_mtime_ns, status.st_ctime_ns)
+        is_settled = changed_at + _RACY_NS < began * 1e9
+        states[path] = state_of(status) if is_settled else _UNSETTLED
     lines = [_words(project), *(f"{state}\t{path}" for path, state in states.items())]
     text = "".join(f"{line}\n" for line in lines if "\n" not in line)
     with suppress(OSError):

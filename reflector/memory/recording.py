@@ -12,6 +12,7 @@ from functools import cached_property
 from pathlib import Path
 
 from reflector.attribution.calls import Call, Transcript, calls_of
+from reflector.attribution.files import Scope, Table
 from reflector.attribution.git_changes import Repository
 from reflector.attribution.naming import steps_of
 from reflector.attribution.steps import Content, Difference, Step
@@ -21,7 +22,6 @@ from reflector.ledger.append import prepare
 from reflector.ledger.errors import LedgerError
 from reflector.ledger.store import Ledger
 from reflector.memory.bytes import Versions, keep_versions
-from reflector.memory.files import Scope, Table
 from reflector.memory.lines import LineChange
 from reflector.memory.looks import Looks, Seen, compare
 from reflector.memory.new_change import event_of
@@ -49,7 +49,7 @@ class Recorder:
         self.project = project
         self.root = root
         self.table = Table(root, scope)
-        self.looks = Looks(project)
+        self.looks = Looks.of(project)
         #: The user's files are not in a repository.
         self.repository = Repository(root if scope == "project" else None)
         self._open_ledger = open_ledger
@@ -131,7 +131,7 @@ def record_changes(recorder: Recorder, find: FindTranscripts, checked_at: float)
     differences = _differences(recorder, checked_at)
     looks.seen[root] = Seen(first, now, reflog)
     looks.events = _events_of(recorder, differences, seen_reflog, find)
-    looks.save()
+    looks.save(recorder.project)
     return [*notes, *_finish(recorder), *recorder.table.notes]
 
 
@@ -145,7 +145,7 @@ def _finish(recorder: Recorder) -> list[str]:
         return []
     notes = recorder.append(looks.events)
     looks.events = []
-    looks.save()
+    looks.save(recorder.project)
     return notes
 
 

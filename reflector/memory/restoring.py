@@ -13,13 +13,13 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from shlex import quote
 
+from reflector.attribution.files import Watched, shown_name
 from reflector.attribution.steps import Author, Step, content_of, plain_digest
 from reflector.events.event import NewEvent
-from reflector.events.memory import GIT, UNDO, UNSEEN, YOU
+from reflector.events.memory import UNDO, UNSEEN, YOU
 from reflector.files import Changed, replace_read
 from reflector.memory.bytes import Versions, keep_versions
 from reflector.memory.changes import Change, Store
-from reflector.memory.files import Watched, shown_name
 from reflector.memory.lines import (
     Hunk,
     are_exact,
@@ -85,7 +85,7 @@ def newest_of(changes: Sequence[Change]) -> Change | None:
     It is the newest open change. A commit counts only without an open change by an author.
     """
     remaining = open_changes(changes)
-    own = [change for change in remaining if change.fact("source") != GIT]
+    own = [change for change in remaining if not change.is_gits]
     return next(reversed(own or remaining), None)
 
 
@@ -96,11 +96,11 @@ def open_changes(changes: Sequence[Change]) -> list[Change]:
     made: set[str] = set()
     remaining = []
     for change in changes:
-        is_gits = change.fact("source") == GIT
-        if not is_gits:
+        if not change.is_gits:
             made.add(change.after)
-        is_repeated = is_gits and (change.after in made or not change.before)
-        if not (is_repeated or change.undone_at or change.fact("source") == UNDO):
+        elif change.after in made or not change.before:
+            continue
+        if not change.undone_at and change.fact("source") != UNDO:
             remaining.append(change)
     return remaining
 
@@ -335,10 +335,10 @@ def _record(version: Restored, event: NewEvent) -> str:
     the event.
     """
     project = version.store.project
-    looks = Looks(project)
+    looks = Looks.of(project)
     looks.files[version.file] = Look(plain_digest(version.then), time.time())
     looks.events.append(event)
-    looks.save()
+    looks.save(project)
     ledger = version.store.ledger
     (appended,) = ledger.append([event], tx=ledger.draw())
     return version.store.place_of(appended.position)

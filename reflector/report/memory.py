@@ -11,10 +11,10 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from reflector.events.memory import COMMIT, GIT
+from reflector.attribution.files import Table, Watched
+from reflector.events.memory import COMMIT
 from reflector.ledger.store import Ledger
 from reflector.memory.changes import Change, Store, changes_in
-from reflector.memory.files import Table, Watched
 from reflector.project import Project
 
 #: A file is near the limit if it has this share of the lines that its agent loads.
@@ -72,7 +72,7 @@ def memory_of(project: Project, ledger: Ledger, first: int, last: int, *, is_pas
     undone = 0
     for change in changes_in([Store(project, ledger, last)]):
         # A commit repeats the lines that an agent or the user wrote before it.
-        is_repeated = change.fact("source") == GIT and change.fact("by") == COMMIT
+        is_repeated = change.is_gits and change.fact("by") == COMMIT
         if change.event.position > first and change.file and not is_repeated:
             files.setdefault(change.file, FileLines(change.file)).add(change)
             undone += bool(change.undone_at)

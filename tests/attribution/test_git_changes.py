@@ -2,8 +2,9 @@
 
 import pytest
 
+from reflector.attribution.files import MAX_BYTES
 from reflector.attribution.git_changes import Repository
-from reflector.attribution.steps import MAX_BYTES, Step
+from reflector.attribution.steps import Step
 from tests.memory.world import World
 
 

@@ -7,11 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from reflector.attribution.files import Table
 from reflector.events.memory import UNSEEN
 from reflector.memory import looks, recording
-from reflector.memory.files import Table
 from reflector.memory.looks import Looks, Seen, compare
-from reflector.project import Project
 from tests.memory.world import World
 
 
@@ -57,7 +56,7 @@ def test_unreadable_file_is_not_new_later(world: World, make: Callable[[Path], N
 def test_file_of_unreadable_folder_is_not_new_later(world: World) -> None:
     folder = world.path(".claude/rules")
     folder.parent.mkdir(exist_ok=True)
-    looked = Looks(Project.at(world.root))
+    looked = Looks()
     looked.seen[str(world.root)] = Seen(1.0, 1.0)
     table = Table(world.root, "project")
     table.unwatched[".claude/rules"] = "cannot be read"
@@ -113,7 +112,7 @@ def test_folder_without_rights_deletes_nothing(
             raise PermissionError(errno.EACCES, "Permission denied", str(path))
         return stat(path, **options)
 
-    monkeypatch.setattr("reflector.memory.files.os.walk", refuse)
+    monkeypatch.setattr("reflector.attribution.files.os.walk", refuse)
     monkeypatch.setattr(Path, "stat", refused_stat)
     notes = world.record()
     monkeypatch.undo()

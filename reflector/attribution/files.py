@@ -15,12 +15,13 @@ from functools import cache, cached_property
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from reflector.attribution.steps import MAX_BYTES
 from reflector.files import Folder, read_bounded
 from reflector.locate import home_folder
 from reflector.transcripts.building import Load
 from reflector.transcripts.readers import readers
 
+#: The most bytes of a file that is read.
+MAX_BYTES = 1 << 20
 #: `project`: files below the project, for its ledger. `user`: the user's, for the user's ledger.
 Scope = Literal["project", "user"]
 _MOST_FILES = 2_000
@@ -89,7 +90,7 @@ class Table:
         self.scope = scope
         self._home = Path(home_folder() or "/nowhere")
         self._real_folder = cache(os.path.realpath)
-        self._patterns = list(_patterns_of(root, scope, in_any=in_any).values())
+        self._patterns = _patterns_of(root, scope, in_any=in_any)
         #: The folders that were searched for files.
         self._folders: list[str] = []
         #: The reason for each file or folder that cannot be read.
@@ -255,17 +256,14 @@ class Table:
         return None if fault else real
 
 
-def _patterns_of(root: Path, scope: Scope, *, in_any: bool) -> dict[tuple[Path, str], _Pattern]:
-    """Return the patterns of all agents by their folders and texts."""
+def _patterns_of(root: Path, scope: Scope, *, in_any: bool) -> list[_Pattern]:
+    """Return the patterns of all agents, without duplicates."""
     slug = re.sub(r"[^A-Za-z0-9]", "-", str(root))
     name = "*" if in_any else slug if len(slug) <= _MAX_SLUG else f"{slug[:_MAX_SLUG]}*"
-    real_folder = cache(Path.resolve)
-    patterns: dict[tuple[Path, str], _Pattern] = {}
+    patterns = []
     for loads in (reader.loads for reader in readers()):
         folder = root if scope == "project" else loads.own.folder
         for load in loads.project if scope == "project" else (*loads.user, *loads.memory):
-            filled = load._replace(pattern=load.pattern.replace("{slug}", name))
-            if load.lines or (folder, filled.pattern) not in patterns:
-                pattern = _Pattern(folder, real_folder(folder), filled)
-                patterns[folder, filled.pattern] = pattern
-    return patterns
+            filled = Load(load.pattern.replace("{slug}", name), lines=load.lines)
+            patterns.append(_Pattern(folder, folder.resolve(), filled))
+    return list(dict.fromkeys(patterns))
