@@ -81,10 +81,12 @@ _POWERS = {
 
 #: Former settings, which are ignored and which `doctor` reports.
 GONE = {
-    "judgement_weights": "the built-in rules have fixed weights",
+    "judgement_weights": "the built-in judge `rules` has fixed weights",
     "session_tokens": "monthly_tokens limits the spending",
     "gate": "every session that cites a rule is judged",
-    "ranking": "rules that do not fit are shown in turn",
+    "ranking": (
+        "if a session cannot show all rules, reflector shows the remaining rules in later sessions"
+    ),
 }
 
 #: The key of the layer of a `ledger_url` in a repository's file, which is ignored and which

@@ -114,7 +114,7 @@ def find_extension(kind: Kind, name: str) -> Extension:
         refused = candidates[0]
         raise ExtensionError(
             f"the setting {kind} lists {name!r}, but {refused.distribution} {refused.refused}; "
-            "install the package elsewhere"
+            "install the package in a folder that the project and other users cannot write"
         )
     if len(allowed) > 1:
         distributions = ", ".join(extension.distribution for extension in allowed)

@@ -31,9 +31,10 @@ NOT_OURS = (
 )
 _NOT_REGULAR = "is not a regular file; replace it by a regular file, or remove it"
 _NOT_COPIED = (
-    "is a symbolic link, or not a regular file; replace it by a copy of the file, or remove it"
+    "is a symbolic link, or not a regular file; replace the link by a copy of the file, or "
+    "remove the link"
 )
-_TOO_LARGE = "has more than {:,} bytes; make it smaller, or remove it"
+_TOO_LARGE = "has more than {:,} bytes; make the file smaller, or remove the file"
 _LINKED = (
     "is a symbolic link, or a file instead of a folder; name the folder that the link leads to"
 )

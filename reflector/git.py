@@ -82,8 +82,9 @@ def ask_git(folder: Path, *arguments: str, given: bytes = b"") -> bytes | None:
     if ended.returncode != 0:
         if b"dubious ownership" in ended.stderr:
             raise GitUnavailable(
-                f"git does not trust the repository of {folder}, because it belongs to another "
-                "user; to trust it, add this folder to git's setting safe.directory"
+                f"git does not trust the repository of {folder}, because the repository belongs "
+                "to another user; to trust the repository, add this folder to git's setting "
+                "safe.directory"
             )
         return None
     return ended.stdout

@@ -293,7 +293,7 @@ def open_person() -> str:
     folder = person_folder()
     if not folder:
         raise FileNotFoundError(
-            2, "you do not have a home folder, so reflector stores nothing there"
+            2, "you do not have a home folder, so reflector cannot store files for you"
         )
     # $HOME exists; each folder below it is created in turn.
     for end in range(folder.index("/.local/") + len("/.local"), len(folder) + 1):

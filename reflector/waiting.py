@@ -64,7 +64,9 @@ def holder_of(handle: int, path: str) -> str:
     if process.is_stopped:
         go_on = f"kill -CONT {number}"
         end = f"kill -KILL {number}"
-        return f"{name}, which is suspended: `{go_on}` resumes it, `{end}` stops it"
+        return (
+            f"{name}, which is suspended: `{go_on}` resumes the process, `{end}` stops the process"
+        )
     return f"{name}: wait until this process ends, or stop it with `kill {number}`"
 
 

@@ -178,7 +178,7 @@ def test_new_repository_in_its_place_gets_nothing(
     agent.claude.mkdir(parents=True)
     git(agent.project, "init")
     git(agent.project, "commit", "--allow-empty", "-m", "another")
-    assert "is not sure that it belongs to" in agent.call("add", "pat", "Mine.", code=1).err
+    assert "is not sure that the copy belongs to" in agent.call("add", "pat", "Mine.", code=1).err
     verified = agent.call("verify", code=1)
     assert "reflector kept a copy with" in verified.out
     assert verified.err == ""

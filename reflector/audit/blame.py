@@ -371,7 +371,7 @@ class _Blame:
             earlier = (
                 f"{data.get('baseline_helpful')} helpful, {data.get('baseline_harmful')} harmful"
             )
-            reason = f"undone; the counts continue from {earlier}"
+            reason = f"undone; the counters continue from {earlier}"
         return self._step(
             event,
             name=name,

@@ -31,7 +31,7 @@ CLASSES = {
     "D2": "helpful and harmful in one reflection",
     "D3": "the same list of verdicts counted twice",
     "D4": "one session judged more than once",
-    "D5": "records of one transcript under two session ids",
+    "D5": "one transcript recorded under two session ids",
     "D6": "overlapping parts of one session",
 }
 _MAX_EXAMPLES = 5

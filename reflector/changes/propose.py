@@ -273,7 +273,7 @@ def find_proposal(ledger: Ledger, beginning: str) -> Proposal:
         which = (
             f"the ids of {count} proposals begin"
             if matching
-            else ("no proposal has an id that begins")
+            else "no proposal has an id that begins"
         )
         raise ProposalRefused(f"{which} with {beginning!r}; see `reflector review list`")
     return matching[0]
@@ -483,7 +483,7 @@ def _unwanted_merge(ledger: Ledger, change: Change) -> str | None:
     apart = kept_pairs(ledger)
     for first, second in combinations(change.names, 2):
         if frozenset((first, second)) in apart:
-            return f"the user decided to keep {first} and {second} apart"
+            return f"the user decided not to merge {first} and {second}"
     return None
 
 

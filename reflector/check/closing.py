@@ -63,7 +63,9 @@ def _sessions(facts: PageFacts, command: Callable[..., str]) -> Iterator[Step]:
         yield Step("To see the sessions of a rule", command("blame", quote(rows[0].label)))
     elif facts.repeated:
         rules = facts.repeated[0].rules
-        words = f"Improve {rules[0]}, or add a rule" if rules else "To turn your words into a rule"
+        words = (
+            f"To add a clearer rule than {rules[0]}" if rules else "To turn your words into a rule"
+        )
         yield Step(words, command("add", "pat", '"…"'))
 
 

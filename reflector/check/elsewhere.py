@@ -23,7 +23,7 @@ from reflector.project import project_of
 from reflector.sessions import checks
 from reflector.sessions.found_transcripts import FoundTranscript, every_transcript
 
-_RENAMED = "a missing folder with this project's files"
+_RENAMED = "a folder that no longer exists and had this project's files"
 #: The number of first bytes of a transcript that are searched for paths.
 _MOST_BYTES = 1 << 20
 
@@ -71,7 +71,7 @@ def _like(cwd: Path, root: Path) -> tuple[Path, str] | None:
         gone = [folder for folder in (cwd, *cwd.parents) if not folder.exists()]
         for folder in gone:
             if folder.name == root.name:
-                return folder, "a missing folder with this project's name"
+                return folder, "a folder that no longer exists and had this project's name"
         if gone and cwd.parent == root.parent:
             return cwd, _RENAMED
     return None

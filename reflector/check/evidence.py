@@ -247,8 +247,11 @@ def _all_deeds(
 def _fact_words(counting: Counting, deeds: Iterable[SessionDeed]) -> str:
     """Return a clause with the number of sessions in which the agent named a fact or a command."""
     sessions = {each.session: bool(each.deed) for each in deeds}
-    named = f"the agent named it in {sum(sessions.values())} of {counted(len(sessions), 'session')}"
-    words = named if counting.named else "reflector cannot count its use"
+    named = (
+        f"the agent named the fact in {sum(sessions.values())} of "
+        f"{counted(len(sessions), 'session')}"
+    )
+    words = named if counting.named else "reflector cannot count this fact"
     return f"a fact, so no session can break it; {words}"
 
 

@@ -153,7 +153,7 @@ def repeated_row(repeated: Repeated) -> Row:
     number = counted(repeated.sessions, "session")
     evidence = f"not in a rule; you said it in {number}"
     if repeated.topic:
-        rule = f"see {repeated.rules[0]}" if repeated.rules else "no rule asks for it"
+        rule = f"see {repeated.rules[0]}" if repeated.rules else "no rule asks for this"
         evidence = f"you asked for {repeated.topic} in {number}; {rule}"
     quotes = tuple(f'{session[:8]}  "{words}"' for session, words in repeated.said.items())
     return Row("+", f'"{repeated.words}"', (evidence,), _REPEATED_RANK, quotes)
@@ -186,7 +186,7 @@ def _why_a_judge(rule: RuleFacts) -> str:
         return "no command or edit can show that the agent followed the rule"
     if rule.lacks_start:
         session = rule.occasion.replace("sessions", "a session", 1)
-        return f"the transcript of {session} lacks its start"
+        return f"the transcript of {session} does not contain the session's start"
     if rule.names_command:
         return "reflector cannot see when the rule applies"
     unseen = "the agent can follow the rule without naming it"
@@ -223,7 +223,7 @@ def _ran_words(rule: RuleFacts) -> str:
         return f"the agent ran {rule.ran or 'a command'}, as the rule asks, {share}"
     if rule.ran and not rule.ran.startswith("`"):
         return f"the agent {rule.ran} {share}"
-    return f"a command contained {rule.ran or 'it'} {share}, which is not evidence"
+    return f"a command contained {rule.ran or 'words of the rule'} {share}, which is not evidence"
 
 
 def is_followed_before(rule: RuleFacts) -> bool:

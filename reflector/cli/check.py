@@ -247,5 +247,5 @@ def _notes(
         again = place.command("check", "--retry-failed")
         yield (
             f"The judge did not give a valid answer about {number}, although reflector asked "
-            f"{MOST_QUESTIONS} times. To ask again: {again}"
+            f"{MOST_QUESTIONS} times. To ask the judge again: {again}"
         )

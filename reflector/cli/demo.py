@@ -113,7 +113,7 @@ def _sessions(project: Path) -> None:
     _say("The evidence for two rules. A session counts once, even if it is reported twice:")
     _run(project, "blame", "pat-001")
     _run(project, "blame", "pat-002")
-    _say("The ledger keeps all events. `verify` prints nothing, because it finds no fault:")
+    _say("The ledger keeps all events. `verify` prints only faults of the ledger:")
     _run(project, "log", "-n", "4")
     _run(project, "verify")
 

@@ -151,7 +151,10 @@ def _ask_memory(root: Path) -> None:
     with suppress(click.Abort):  # the end of the input means no
         if click.confirm(_OWN_MEMORY, default=False, err=True):
             store_setting(root, "memory_user", value=True, for_all=True)
-            note("reflector now records these changes. To list them: reflector log --memory")
+            note(
+                "reflector now records changes to your own memory files. To list the changes: "
+                "reflector log --memory"
+            )
 
 
 def _agent_with(name: str, scope: Scope) -> Agent:

@@ -96,7 +96,7 @@ def judge(ctx: click.Context, as_json: bool) -> None:
     newest = offers.estimate(config)
     if newest.prompts:
         whose = f"{_last_sessions(newest)} in all projects (at most {_tokens(newest)})"
-        say(f"The price is for {whose}.")
+        say(f"The prices below are for {whose}.")
         say(f"To see the price of judging this project's rules: {place.command('check')}")
     columns = ("judge", "version", "model", "may judge", "price", "text goes to")
     table(columns, [_row(offer) for offer in listed], prose=("text goes to",), whole=True)
@@ -207,10 +207,10 @@ def ask_who(place: Place) -> bool:
     cells.append((nobody, "none (built-in rules)", "free, few verdicts", "nobody"))
     table(("", "judge", _last_sessions(newest), "text goes to"), cells)
     say(
-        "The price is for the last sessions of all your projects,\n"
-        f"with at most {config.request_tokens:,} tokens of each session.\n"
-        "`check` has another price, because it reads only sessions of this project,\n"
-        f"with at most {ROOM:,} tokens of each session."
+        "The price is for the last sessions of all your projects,\nwith at most "
+        f"{config.request_tokens:,} tokens of each session.\n`check` has another price, because "
+        f"`check` reads only sessions of this project,\nwith at most {ROOM:,} tokens of each "
+        "session."
     )
     say("To see how often each judge is right: reflector help judging")
     numbers = [str(number) for number in range(1, nobody + 1)]

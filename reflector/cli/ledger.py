@@ -137,8 +137,8 @@ _CAUSES = {
         "command that changes a rule writes the ledger's rules into the file."
     ),
     "edited": (
-        "If you edited playbook.json, the next command records your edits. If not, `{}` writes the "
-        "file again."
+        "If you edited playbook.json, the next command records your edits. If you did not edit "
+        "playbook.json, `{}` writes the file again."
     ),
 }
 
@@ -401,11 +401,12 @@ def restore(place: Place, file: Path, force: bool) -> None:
         note(f"`restore` kept the old ledger as {restored.ledger}")
     # A session counts for the advice at the time of its recording. A kept file without git already
     # includes the counts.
-    again = "To record the sessions since this backup again, run `reflector history`"
+    again = "To record the sessions that ended after this backup again, run `reflector history`"
     if restored.playbook is not None:
         note(f"`restore` wrote a new playbook.json, and kept the old file as {restored.playbook}")
         shared = (
-            ". Before that, run `git checkout .claude/playbook.json` to restore the rules from git"
+            ". Before `reflector history`, run `git checkout .claude/playbook.json` to restore "
+            "the rules from git"
         )
         own = (
             f". After that, `reflector adopt {shlex.quote(str(restored.playbook))}` adds the "
@@ -483,7 +484,7 @@ def copy(place: Place, url: str) -> None:
     click.echo(end)
     note(
         f"`copy` copied {counted(end.position, 'event')}. To use the new ledger, set `ledger_url` "
-        "to its URL."
+        "to the URL of the new ledger."
     )
 
 

@@ -206,7 +206,7 @@ def _note_way_back(place: Place, change: Change) -> None:
     removes = "" if change.before else " and remove the file"
     if command:
         size = "" if change.fact("kind") == "deleted" else f" ({_size(change)})"
-        note(f"To undo this whole change{size}{removes}: {command}")
+        note(f"To undo all of this change{size}{removes}: {command}")
     elif why:
         note(f"reflector cannot undo this change: {why}")
 
@@ -451,7 +451,9 @@ def _history_of(
     last = changes[-1] if changes else None
     content = last.store.versions.read(last.after) if last is not None else None
     if content is None:
-        raise click.UsageError(f"reflector does not have a copy of {file} from that time")
+        raise click.UsageError(
+            f"reflector does not have a copy of {file} from the time that you gave"
+        )
     return changes, content
 
 
@@ -482,11 +484,14 @@ def _print_lines(place: Place, file: str, lines: Sequence[Line]) -> None:
     table(("line", "by", "since", "text"), rows, whole=True, empty=f"{file} is empty.")
     if written := [line for line in lines if line.written is not None]:
         origin = place.command("blame", f"{file}:{written[-1].number}")
-        note(f"To see the origin of one line: {origin}")
+        note(f"To see where a line of the file came from: {origin}")
         change = written[-1].written
         if change is not None:
             see = place.command("show", change.place)
-            note(f"({change.place}) is the number of a change. To see this change: {see}")
+            note(
+                f"A number in brackets, such as ({change.place}), is the number of a change. To "
+                f"see a change: {see}"
+            )
 
 
 def _day(change: Change | None) -> str:
@@ -596,7 +601,8 @@ def _reasons(place: Place, changes: Sequence[Change], chosen: Sequence[Change]) 
         return []
     shown = ", ".join(later[-_MOST_LATER:])
     see = place.command("show", later[-1])
-    return [f"{change.shown} was changed later, by change {shown}. To see the last change: {see}"]
+    later_words = f"{change.shown} was changed again later, by change {shown}"
+    return [f"{later_words}. To see the last change: {see}"]
 
 
 def _of_session(place: Place, changes: Sequence[Change], text: str) -> list[Change]:

@@ -245,8 +245,8 @@ def find_bullet(ledger: Ledger, name: str, then: Past | None = None) -> BulletRo
         return row
     if then is not None and bullet_named(ledger, name) is not None:
         raise click.UsageError(
-            f"{name} did not exist yet at position {then.position}. To see its history: "
-            f"`reflector show {name}`"
+            f"{name} did not exist yet at position {then.position}. To see the history of this "
+            f"rule: `reflector show {name}`"
         )
     raise click.UsageError(
         f"the playbook does not have a rule {safe(name)!r}.{_suggestion(ledger, name)}"
@@ -278,8 +278,8 @@ def _suggestion(ledger: Ledger, name: str) -> str:
 
     if is_name(name) and not is_below(name, USER_FIRST):
         return (
-            " This name is for a rule of your own playbook. To list those rules: `reflector "
-            "--user list --removed`"
+            " Names with this number belong to your own playbook. To list the rules of your own "
+            "playbook: `reflector --user list --removed`"
         )
     rows = ledger.rows()
     live = [row.name for row in rows if row.status == "live"]
@@ -305,7 +305,8 @@ def _name_at(place: Place, text: str) -> str:
     if name is None:
         adopt = place.command("adopt", shlex.quote(file))
         raise click.UsageError(
-            f"no rule with a name begins at {text}. To give names to the rules of {file}: {adopt}"
+            f"the rule at {text} does not have a name, or no rule begins at this line. To give "
+            f"names to the rules of {file}: {adopt}"
         )
     return name
 
@@ -397,7 +398,7 @@ class _Section(click.Choice[str]):
             return found[0]
         known = ", ".join(f"{slug} ({title})" for slug, title in SECTIONS.items())
         raise click.BadParameter(
-            (f"{value!r} is not a section; the sections are {known}"), ctx, param, "SECTION"
+            f"{value!r} is not a section; the sections are {known}", ctx, param, "SECTION"
         )
 
 

@@ -201,7 +201,7 @@ def worth(listed: ListedJson, votes: Votes, marks: str) -> Iterator[str]:
         yield f"Counters {listed.helpful}/{listed.harmful}: {_COUNTERS}"
 
 
-_COUNTERS = "helpful/harmful in playbook.json, with starting values and each verdict of a session"
+_COUNTERS = "the helpful and harmful counts in playbook.json, including starting values"
 _MOST_QUOTES = 3
 #: The orders of `list`.
 ORDERS: dict[str, Callable[[ListedJson], Any]] = {
@@ -294,7 +294,7 @@ def _list_by_model(asked: Question, names: Collection[str]) -> None:
         (rule.name, rule.model or UNKNOWN, f"{rule.helped:.3g}", f"{rule.harmed:.3g}", rule.text)
         for rule in chosen
     ]
-    empty = "No listed rule has a vote yet."
+    empty = "No rule in this list was judged yet."
     table(("NAME", "MODEL", "HELPED", "HARMED", "RULE"), rows, empty=empty, whole=True)
 
 
@@ -426,7 +426,10 @@ def _print_list(asked: Question, rows: Sequence[ListedJson], uses: Uses, *, reco
     review = ""
     if undecided:
         number = counted(undecided, "citation")
-        review = f" To decide on {number} without a verdict: {asked.place.command('review')}"
+        review = (
+            f" To give a verdict on {number} that the judge left open: "
+            f"{asked.place.command('review')}"
+        )
     total = counted(sum(row.is_rule for row in uses.rows), "rule")
     removed = sum(row.status == "removed" for row in rows)
     with_removed = f", and {counted(removed, 'removed rule')}" if removed else ""

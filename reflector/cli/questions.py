@@ -354,10 +354,17 @@ def _state_words(asked: Question, row: BulletRow) -> str:
     """Return a sentence about the state of a rule; "" for an ordinary live one."""
     if row.status == "merged":
         into = asked.place.command("blame", f"{row.removed_into}")
-        return f"The rule was {row.end}. Its verdicts also count for the new rule: {into}"
+        return (
+            f"The rule was {row.end}. The verdicts on the merged rule also count for the new "
+            f"rule: {into}"
+        )
     if row.status == "watched":
         where = places(asked.ledger, asked.place.folder(), [row])[row.name]
-        counts = f" To see its counts: {asked.place.command('blame', where)}" if where else ""
+        counts = (
+            f" To see the counts of the rule: {asked.place.command('blame', where)}"
+            if where
+            else ""
+        )
         return f"The rule is in {where or 'your file'}.{counts}"
     return f"The rule {'is' if row.is_rule else 'was'} {row.end}." if row.end else ""
 

@@ -140,7 +140,9 @@ def _lines(
         number = counted(summary.questions, "question")
         lines.append(f"judges answered {number} for ${summary.cost:.2f}")
     share_it = place.command("report", "--share")
-    sharing = f"The page quotes your sessions. To send the page to others: {share_it}"
+    sharing = (
+        f"The page quotes your sessions. To write a page that you can send to others: {share_it}"
+    )
     return [*lines, _READ_FIRST if share else sharing]
 
 

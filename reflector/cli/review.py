@@ -297,13 +297,14 @@ def _undo_last(place: Place, decided: list[_Decided], number: int) -> int:
     position = decided[-1].position
     if position == _KEPT:
         note(
-            "You kept that change in the file. To undo the change, find its number with "
-            "`reflector log --memory`, then run: reflector undo NUMBER"
+            "You decided to keep this change of the file. To undo the change, find its number "
+            "with `reflector log --memory`, then run: reflector undo NUMBER"
         )
         return number
     if position is None:
         note(
-            f"You declined that proposal. To approve it: {place.command('review', 'approve', 'ID')}"
+            "You declined this proposal. To approve the proposal after all: "
+            f"{place.command('review', 'approve', 'ID')}"
         )
         return number
     undo.main([str(position), "--yes"], obj=place, standalone_mode=False)
@@ -470,7 +471,10 @@ class _ProposalCase:
 def _reject(place: Place, ledger: Ledger, proposal: Proposal, why: str, *, keep: bool) -> None:
     proposing.reject_proposal(ledger, proposal, why, keep=keep)
     id = short_id(proposal.id)
-    note(f"Declined {id}. To approve it: {place.command('review', 'approve', id)}")
+    note(
+        f"Declined {id}. To approve the proposal after all: "
+        f"{place.command('review', 'approve', id)}"
+    )
 
 
 def _approve(place: Place, ledger: Ledger, proposal: Proposal, text: str | None) -> int | None:

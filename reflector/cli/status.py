@@ -104,7 +104,9 @@ def status_of(place: Place) -> StatusJson:
 def month_words(month: MonthJson | None) -> str:
     """Return the tokens of this month in a line."""
     if month is None:
-        return "this month: unknown, because reflector cannot read the record"
+        return (
+            "this month: unknown, because reflector cannot read the file with the tokens of judges"
+        )
     limit = f"of {month.limit:,} tokens" if month.limit else "tokens, without a limit"
     return f"this month: {month.tokens:,} {limit}, in all projects together"
 
@@ -232,7 +234,10 @@ class _Rows(NamedTuple):
         if left.failed:
             again = self.place.command("reflect")
             yield "", f"reflector retries automatically; to retry now: {again}"
-            yield "", "to discard such a report, remove its file from the folder spool/failed/"
+            yield (
+                "",
+                "to discard a failed hook event, remove its file from the folder spool/failed/",
+            )
         yield from (("broken", f"{name}: {spool.NOT_A_PAYLOAD}") for name in left.broken)
 
     def _failure(self, failure: FailureJson) -> Iterator[Row]:

@@ -187,7 +187,7 @@ def _print_named(place: Place, files: Sequence[Path], result: AdoptedJson) -> No
     others = f", and {known:,} already had a name" if known else ""
     gets = "would get" if result.dry_run else "got"
     say(f"{counted(result.bullets, 'rule')} of {names} {gets} a name{others}.")
-    note(f"The file is unchanged. To see its rules: {place.command('list')}")
+    note(f"The file is unchanged. To see the rules of the file: {place.command('list')}")
     note(f"To move these rules into the playbook: {place.command('adopt', '--move')} {names}")
     if result.undo is not None:
         note(f"Undo: {result.undo}")
@@ -227,7 +227,7 @@ def _move(
     places_that_stay = ", ".join(line.place for line in move.stays)
     verb = "stays" if len(move.stays) == 1 else "stay"
     number = counted(len(move.stays), "rule")
-    stay = f"{number} {verb} in the file as part of a longer text: {places_that_stay}"
+    stay = f"{number} {verb} in the file, inside of a longer text: {places_that_stay}"
     notes = [stay] if move.stays else []
     notes += [
         f"{line.place} repeats the rule of {first.place}, so `adopt` removes both lines"
@@ -386,7 +386,10 @@ def _print_trials(place: Place, trials: Iterable[Trial], *, is_moved: bool) -> N
     """Note the open trials that an import brought."""
     way = f"`{place.command('trial start')}` starts a trial in this ledger"
     if is_moved:
-        way = f"for your own moved ledger, `{place.command('ledger take')}` continues the trial"
+        way = (
+            f"if you moved that ledger yourself, `{place.command('ledger take')}` continues the "
+            "trial"
+        )
     for trial in trials:
         note(
             f"The trial {trial.opened.event_id[:8]} was started in another ledger, so it does not "
@@ -399,7 +402,10 @@ def _print_merged(place: Place, merged: Merged) -> None:
     for old, new in merged.renamed.items():
         say(f"The file's rule {old} has the name {new} in this ledger")
     if merged.forward:
-        note("This ledger was an older state of the file's ledger. Now both ledgers are equal.")
+        note(
+            "This ledger lacked the newest events of the ledger in the file. Now this ledger "
+            "contains them, too."
+        )
         return
     added = (
         f"Merged {counted(merged.added, 'event')}. This ledger already had "
@@ -416,14 +422,14 @@ def _print_merged(place: Place, merged: Merged) -> None:
         )
     if merged.restated:
         note(
-            f"Both ledgers changed {', '.join(merged.restated)}. The later change counts. To see "
-            f"both changes: {place.command('log')}"
+            f"Both ledgers changed {', '.join(merged.restated)}. The later of the two changes "
+            f"counts. To see both changes: {place.command('log')}"
         )
     if merged.set_aside:
         aside = counted(merged.set_aside, "answer")
         note(
             f"{aside} in the file did not count, because another judge's answer counts instead. "
-            f"To see the reason: {place.command('blame', 'NAME')}"
+            f"To see the verdicts on a rule: {place.command('blame', 'NAME')}"
         )
     if merged.overlapping:
         parts = counted(merged.overlapping, "session part")
@@ -549,8 +555,8 @@ def redact(
     is_clean = redacted is None or _print_redacted(plan, redacted)
     for transcript in target.transcripts:
         note(
-            "reflector does not change the agent's transcript; remove the text from it yourself: "
-            f"{safe(transcript)}"
+            "reflector does not change the agent's transcript; remove the text from the "
+            f"transcript yourself: {safe(transcript)}"
         )
     if not is_clean:
         raise click.exceptions.Exit(1)

@@ -123,7 +123,11 @@ def start_(place: Place, names: tuple[str, ...], outcome: str, placebo: bool, ye
         planned = plan(ledger, bullets=bullets, outcome=outcome)
     _print_plan(planned, placebo=placebo)
     if planned.is_long:
-        agreed("Start this trial anyway?", "such a trial takes more than half a year", yes=yes)
+        agreed(
+            "Start this trial anyway?",
+            "a trial of this length takes more than half a year",
+            yes=yes,
+        )
     with place.changing() as ledger:
         start(
             ledger,
@@ -144,7 +148,7 @@ def start_(place: Place, names: tuple[str, ...], outcome: str, placebo: bool, ye
             f"a third of your sessions do not get {withheld}, and another third get neutral lines "
             "instead"
         )
-    say(f"From now on, {arms}. To see the result: {place.command('trial status')}")
+    say(f"From now on, {arms}. To see the result of the trial: {place.command('trial status')}")
 
 
 def _refuse_useless(
@@ -267,9 +271,9 @@ def _print_runs(runs: Sequence[Run]) -> None:
     table(("advice", "passed", "seconds", "USD"), rows)
     better, worse = pairs(runs)
     say(
-        f"{counted(len(runs) // 2, 'pair')} of runs: {better} better with the advice, "
-        f"{worse} worse. "
-        f"Chance alone gives such a result in {sign_test(better, worse):.1%} of comparisons."
+        f"{counted(len(runs) // 2, 'pair')} of runs: with the advice, {better} were better and "
+        f"{worse} were worse. Without any effect of the advice, such a difference occurs in "
+        f"{sign_test(better, worse):.1%} of comparisons."
     )
 
 
@@ -312,8 +316,8 @@ def _checked(place: Place, ledger: Ledger, names: tuple[str, ...]) -> list[str]:
 def _print_plan(found: Plan, *, placebo: bool = False) -> None:
     if not found.sessions:
         note(
-            "No session is recorded yet, so the length of a trial is unknown; record some with "
-            "`reflector history`."
+            "No session is recorded yet, so the length of a trial is unknown; record sessions "
+            "with `reflector history`."
         )
         return
     sessions = f"Your last {counted(found.sessions, 'session')} ({found.weekly:g} a week)"
@@ -322,11 +326,11 @@ def _print_plan(found: Plan, *, placebo: bool = False) -> None:
     say(f"{sessions}: {ended}{used}.")
     say(f"If {found.share:.0%} of sessions do not get the playbook, trials detect these changes:")
     for length in found.lengths:
-        late = f"9 of 10 within {length.late} weeks"
+        late = f"9 of 10 trials end within {length.late} weeks"
         if length.late is None:
-            late = "fewer than 9 of 10 within a year"
+            late = "fewer than 9 of 10 trials end within a year"
         half = f"half of such trials end within {length.weeks} weeks, {late}"
-        ends = "not within a year" if length.weeks is None else half
+        ends = "such trials do not end within a year" if length.weeks is None else half
         say(f"  {length.points:2} percentage points: {ends}")
     costs = [
         f"{length.points} points in {length.with_placebo:,} sessions instead of {length.sessions:,}"
@@ -336,7 +340,7 @@ def _print_plan(found: Plan, *, placebo: bool = False) -> None:
     if costs:
         needed = "The placebo arm" if placebo else "A placebo arm (trial start --placebo)"
         longer = f"{needed} makes a trial 50 % longer"
-        note(f"{longer}. Half of the trials then detect {', '.join(costs)}.")
+        note(f"{longer}. Half of such trials detect {', '.join(costs)}.")
     if found.lengths[-1].weeks is None:
         note("You have too few sessions for a trial; compare on tasks with `reflector trial run`.")
 

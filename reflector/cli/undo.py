@@ -79,7 +79,8 @@ def undo(
         )
     if what is not None and re.fullmatch(r".+\.\w+:\d+", what):
         raise click.UsageError(
-            f"{safe(what)} is a line. To find the change to undo: {place.command('blame', what)}"
+            f"{safe(what)} is a line of a file, but `undo` needs a change. To find the change of "
+            f"this line: {place.command('blame', what)}"
         )
     if what is not None:
         from reflector.cli.memory import is_watched, undo_memory

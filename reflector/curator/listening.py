@@ -171,7 +171,9 @@ def _propose(ledger: Ledger, event: NewEvent, in_files: Callable[[], Iterable[st
     wish = next((each for each in said if each["form"] != _NOT_A_RULE), None)
     if wish is None:
         return False
-    reason = "the user asked for it" if is_standing else "the user said the same in two sessions"
+    reason = (
+        "the user asked for this rule" if is_standing else "the user asked for this in two sessions"
+    )
     change = Change("add", section=wish["section"], text=wish["text"])
     row = _removed_before(rows, wish["text"])
     if row:

@@ -341,7 +341,10 @@ class ReflectionEngine:
 
     def _begin(self) -> str:
         """Record that a reflection begins, and return the id of its decision."""
-        signals, decision = self._asked or ({}, Decision(None, "the embedder started it"))
+        signals, decision = self._asked or (
+            {},
+            Decision(None, "the program that uses reflector started this reflection"),
+        )
         self._asked = None
         self._begun = self._record(signals, decision, reflects=True)
         return self._begun

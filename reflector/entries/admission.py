@@ -302,10 +302,10 @@ def _restore(place: Place, entry: Entry, displaced: Path | None = None) -> bool:
         is_back = copies.restore_from_copy(place, entry, displaced, sure=is_same)
     except copies.NotTheSame as error:
         raise LedgerGone(
-            f"the ledger {place.file} {state}. reflector kept a copy with {end.position:,} events, "
-            f"but is not sure that it belongs to {place.root}. `reflector ledger take` restores "
-            f"the copy. `reflector ledger forget {quote(str(place.root))}` removes the copy, so "
-            "that a new ledger can begin"
+            f"the ledger {place.file} {state}. reflector kept a copy with {end.position:,} "
+            f"events, but is not sure that the copy belongs to {place.root}. `reflector ledger "
+            "take` restores the ledger from the copy. `reflector ledger forget "
+            f"{quote(str(place.root))}` removes the copy, so that a new ledger can begin"
         ) from error
     except LedgerUnavailable:
         raise
@@ -402,8 +402,8 @@ def _accept(place: Place, origin: str, entry: Entry | None, *, accepts_newer: bo
 def _strange(place: Place) -> LedgerStrange:
     seen = inspect_file(place.file, place.playbook)
     return LedgerStrange(
-        f"reflector does not recognise {place.file} as your ledger: it came with the project, or "
-        f"you have not used it on this machine. It contains {seen.position:,} events, from "
-        f"{seen.first[:10]} to {seen.last[:10]}. To use this ledger, run `reflector ledger take`. "
-        "To start your own ledger, move this file away"
+        f"reflector does not recognise {place.file} as your ledger: the ledger came with the "
+        "project, or you have not used the ledger on this machine. The ledger contains "
+        f"{seen.position:,} events, from {seen.first[:10]} to {seen.last[:10]}. To use this "
+        "ledger, run `reflector ledger take`. To start your own ledger, move this file away"
     )

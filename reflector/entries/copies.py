@@ -246,7 +246,7 @@ def _missing_events(export: Path, position: int) -> Finding:
         "head",
         None,
         f"the ledger lacks events of an earlier ledger of this project, up to position {position}",
-        (f"to restore the missing events, run `reflector import --rename {quote(str(export))}`"),
+        f"to restore the missing events, run `reflector import --rename {quote(str(export))}`",
     )
 
 
@@ -348,7 +348,8 @@ def restore_from_copy(
             load_ledger(ledger, chain([header], islice(lines, end.position)), own=True)
             if not sure and not _has_written(ledger, place.root / ".claude" / "playbook.json"):
                 raise NotTheSame(
-                    f"reflector cannot confirm that {place.root} is the project of this copy"
+                    "reflector cannot confirm that the copy of the ledger belongs to the project "
+                    f"{place.root}"
                 )
             ledger.set_checkpoint(notes.mark_name(mark), 0, mark)
         if not _put_in_place(staged, place.file, displaced):

@@ -219,7 +219,7 @@ def hold_notes(root: Path, seconds: float | None = None) -> Iterator[None]:
         return
     try:
         if not wait_for(fd, seconds):
-            where = f"reflector's record of the ledger of {root} has been locked for {seconds:g} s"
+            where = f"reflector's notes on the ledger of {root} have been locked for {seconds:g} s"
             raise LedgerLocked(f"{where} by {holder_of(fd, path)}")
         yield
     finally:

@@ -167,8 +167,8 @@ def looking(file: Path, playbook: str) -> Iterator[Look]:
                 "free space and the limits of this process, then run the same command again"
             ) from error
         raise LedgerUnavailable(
-            f"{file} cannot be read ({error}); move this file away. The next command then restores "
-            "your ledger from its copy, or starts a new ledger if there is no copy"
+            f"{file} cannot be read ({error}); move this file away. The next reflector command "
+            "restores your ledger from a copy, or starts a new ledger if you do not have a copy"
         ) from error
 
 

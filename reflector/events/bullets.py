@@ -69,7 +69,9 @@ DROPPED = {
     "no_quote": "the verdict does not quote at least 12 characters of the session",
     "misquoted": "the quote is not at the place that the judge named",
     "too_early": "the quote does not come after the citation",
-    "no_proof": "the quote is neither your words nor a command's output that supports the verdict",
+    "no_proof": (
+        "the quote does not prove the verdict: a quote must be your words, or a command's output"
+    ),
     "few_cases": "reflector has too few measured cases to trust this kind of evidence",
     "shared": "the judge quoted the same words for another rule",
     "unsure": "the judge was not sure enough of this verdict",
@@ -78,7 +80,7 @@ DROPPED = {
 #: Why a verdict of any judge does not count, by the disposition of its tag.
 UNCOUNTED = {
     **DROPPED,
-    "double": "an equal verdict counts instead",
+    "double": "another verdict that is equal already counts",
     "recounted": "the counters were set after this verdict",
     "retired_bullet": "the rule had already been removed",
     "unknown_bullet": "the playbook did not have this rule",
@@ -231,7 +233,10 @@ TYPES = (
     *(_setting(kind) for kind in KINDS.values() if kind.meaning),
     _changed(
         name=BULLET_REMOVED,
-        meaning="A rule was removed, or merged into another rule. No new rule gets its name.",
+        meaning=(
+            "A rule was removed, or merged into another rule. No new rule gets the name of a "
+            "removed rule."
+        ),
         # A merge of ledgers sets `follows`: whether the evidence also counts for `into`, as after a
         # `bullet.merged`.
         fields={
@@ -253,7 +258,10 @@ TYPES = (
     ),
     _changed(
         name=BULLET_MERGED,
-        meaning="Rules were merged into a new rule. Their evidence also counts for the new rule.",
+        meaning=(
+            "Rules were merged into a new rule. The verdicts of the merged rules also count for "
+            "the new rule."
+        ),
         since=6,
         fields={**_NAMED, **_SECTION, **_ADVICE, "sources": needed(_SOURCES)},
         effect=MergesBullets(_without_baseline),
@@ -305,7 +313,7 @@ TYPES = (
         name=BULLET_ASSERTED,
         meaning="The current counters of a rule were recorded, so that `verify` can compare them.",
         fields={**_NAMED, "helpful": _NUMBER, "harmful": _NUMBER},
-        effect=ChangesNothing("`verify` compares the events with these counters"),
+        effect=ChangesNothing("`verify` compares the events with the recorded counters"),
         summary=as_line("{name} helpful={helpful} harmful={harmful}"),
         merge=Merge.LOCAL,
         no_retraction="name a session, a reflection, a verdict or a retraction",
@@ -328,8 +336,8 @@ TYPES = (
         since=9,
         fields={**_JUDGED, "disposition": loose(needed(one_of("checked", *_DISPOSITIONS)))},
         effect=ChangesNothing(
-            "`check` counts this answer; the rule's counters include it only if the setting "
-            "`checked_counts` contains its verdict"
+            "`check` counts this answer; the rule's counters include this answer only if the "
+            "setting `checked_counts` contains the verdict"
         ),
         summary=_tag,
         no_retraction="",

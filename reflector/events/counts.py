@@ -34,8 +34,8 @@ TYPES = (
     EventType(
         name=RULE_COUNTED,
         meaning=(
-            "Rules were counted in a part of a session: the agent ran or wrote a rule's words, "
-            "you repeated a rule, or it came up."
+            "reflector counted the use of rules in a part of a session. For example, the agent "
+            "ran a rule's command, or you repeated a rule."
         ),
         since=10,
         fields={

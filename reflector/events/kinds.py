@@ -67,8 +67,8 @@ class Target(NamedTuple):
 class Merge(Enum):
     """The treatment of an event whose id is already here with other data."""
 
-    FIRST = "the ledger keeps its own event"
-    BESIDE = "the ledger keeps both events; the imported event gets a new id"
+    FIRST = "this ledger keeps its present event"
+    BESIDE = "this ledger keeps both events; the imported event gets a new id"
     LOCAL = "reflector does not import the event, because the event concerns only its own ledger"
 
 

@@ -29,12 +29,12 @@ TYPES = (
     EventType(
         name=EVENT_REDACTED,
         meaning=(
-            "The text of another event, the target, was erased. `kept` is the rest of the target's "
-            "data."
+            "The text of another event, the target, was erased. `kept` is the part of the "
+            "target's data that was not erased."
         ),
         # `kept` contains prose of the redacted event, whose type shows which fields are prose.
         fields={"reason": needed(PROSE), "earlier": PROSES, "kept": OBJECT},
-        effect=ChangesNothing("from then on, `kept` replaces the data of the target"),
+        effect=ChangesNothing("from this event on, `kept` replaces the data of the target"),
         summary=reason,
         no_retraction="erased text cannot be restored",
         target=Target("the event, or its last redaction", required=True, once=True),
@@ -50,7 +50,7 @@ TYPES = (
         effect=AdoptsPolicy(),
         summary=as_line("counting {counting}"),
         no_retraction="choose another policy with `reflector ledger policy`",
-        target=Target("the earlier `policy.adopted` that this event takes back"),
+        target=Target("the earlier `policy.adopted` that this event undoes"),
     ),
     EventType(
         name=LEDGER_MERGED,
@@ -95,7 +95,7 @@ TYPES = (
         meaning="The history of a moved playbook continues in this ledger.",
         since=7,
         fields={"at": needed(TEXT)},
-        effect=ChangesNothing("this event continues the history of its target"),
+        effect=ChangesNothing("the event only shows that the history continues in this ledger"),
         summary=as_line("at {at}"),
         merge=Merge.LOCAL,
         no_retraction="the playbook continued in this ledger",

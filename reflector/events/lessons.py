@@ -201,7 +201,7 @@ TYPES = (
         },
         effect=Tells("a rule that was not shown is not evaluated"),
         summary=_told,
-        no_retraction="the text was already shown",
+        no_retraction="the agent has already read the text",
         target=Target("the recorded part of the session that began with the lessons and rules"),
     ),
     _type(
@@ -219,9 +219,9 @@ TYPES = (
             "turn": NUMBER,
             "step": NUMBER,
         },
-        effect=ChangesNothing("programs compare other policies with this decision"),
+        effect=ChangesNothing("programs compare this decision with the decisions of other gates"),
         summary=_decision,
-        no_retraction="a decision does not count",
+        no_retraction="a decision is not evidence, so it does not count",
         target=Target("the recorded session or task"),
     ),
     _type(

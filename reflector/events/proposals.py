@@ -143,7 +143,7 @@ TYPES = (
         },
         effect=ChangesNothing("if a change did harm, reflector proposes to revert the change"),
         summary=as_line("{verdict} after {told} sessions that were shown the change"),
-        no_retraction="a measurement does not count",
+        no_retraction="a measurement is not evidence, so it does not count",
         target=Target(
             "the approval, or the change that you made by hand", required=True, once=True
         ),
@@ -163,7 +163,9 @@ TYPES = (
             "reflector can propose a rule for this wish, and you decide on the proposal"
         ),
         summary=as_line("{kind}: {text}"),
-        no_retraction="a wish does not count; decide on its proposal with `reflector review`",
+        no_retraction=(
+            "a wish is not evidence; decide on the proposal for this wish with `reflector review`"
+        ),
         target=Target("the recorded part of the session", required=True),
     ),
 )

@@ -243,8 +243,8 @@ TYPES = (
     EventType(
         name=EVIDENCE_RETRACTED,
         meaning=(
-            "A part of a session, a reflection or a verdict no longer counts, or counts again if "
-            "the target is itself a retraction."
+            "A part of a session, a reflection or a verdict no longer counts. If the target is a "
+            "retraction, its target counts again."
         ),
         fields={"reason": needed(PROSE)},
         effect=Retracts(),
@@ -256,15 +256,15 @@ TYPES = (
     EventType(
         name=SESSION_COPIED,
         meaning=(
-            "A session began with copies of another session's records. The copies count only in "
-            "the other session."
+            "A session began with a copy of an earlier session. The copied part counts only in "
+            "the earlier session."
         ),
         since=9,
         fields={"of": needed(TEXT), "records": needed(NUMBER)},
         effect=ChangesNothing("`stats --doubles` lists the sessions that begin with copies"),
         summary=as_line("{records} records are copies of session {of}"),
-        no_retraction="copies do not count",
-        target=Target("the first recorded part of the other session", required=True),
+        no_retraction="copies of sessions do not count",
+        target=Target("the first recorded part of the earlier session", required=True),
         checked=True,
     ),
     _trial(
@@ -286,7 +286,7 @@ TYPES = (
         },
         effect=ChangesNothing("`trial status` compares sessions by their outcomes"),
         summary=_outcome,
-        no_retraction="to remove this outcome, undo the session's verdicts instead",
+        no_retraction="an outcome cannot be removed; undo the verdicts of the session",
         target=Target("the recorded part of the session", required=True),
     ),
     _trial(

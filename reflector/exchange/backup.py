@@ -127,8 +127,8 @@ def restore_ledger(
             if lost:
                 raise LedgerError(
                     f"{backup_file} lacks events that the ledger {present} {lost}; to restore the "
-                    "backup anyway, add --force. The old ledger then stays next to the restored "
-                    "ledger"
+                    "backup anyway, add --force. With --force, the old ledger stays next to the "
+                    "restored ledger"
                 )
             replaced = _keep(present, readable=readable)
             if readable:

@@ -492,9 +492,9 @@ def load_ledger(ledger: Ledger, lines: Iterable[str | bytes], *, own: bool = Fal
         if writing.position:
             raise LedgerError(
                 f"{ledger.engine.url.shown} already has {writing.position:,} events of the "
-                f"playbook {ledger.name!r} and was not changed; name an empty ledger. To add the "
-                "events to this ledger instead, export them to a file, then run `reflector import "
-                "FILE`"
+                f"playbook {ledger.name!r} and was not changed; name an empty ledger. To merge "
+                "the events of the two ledgers, export the other ledger to a file, then run "
+                "`reflector import FILE`"
             )
         last = insert_lines(sql, checked if own else until_now(checked))
         recorded_at = writing.recorded_at
@@ -515,7 +515,8 @@ def _check_is_current(last: Stored) -> None:
     if last.type == ev.LEDGER_MOVED:
         raise WrongLine(
             last.position + 1,
-            "this playbook moved to another ledger; export that ledger, and import the export",
+            "this playbook moved to another ledger; export the other ledger, and import this "
+            "export",
         )
 
 
@@ -542,8 +543,8 @@ def _of_the_future(time: str, position: int) -> str:
         return fault
     earlier = f"reflector export --format ndjson --as-of {position - 1}"
     return (
-        f"{fault}. If the other clock was ahead, import only the events before this event: "
-        f"`{earlier}`"
+        f"{fault}. If the clock of the other machine was ahead, import only the events before "
+        f"this event: `{earlier}`"
     )
 
 
@@ -587,13 +588,13 @@ def _refuse_strays(sql: Statements, page: list[CheckedLine]) -> None:
             continue
         if target_id not in present:
             raise WrongLine(
-                line.number, (f"the target of this event, {target_id}, is not an earlier event")
+                line.number, f"the target of this event, {target_id}, is not an earlier event"
             )
         if stored.type in ONCE_PER_TARGET:
             if (stored.type, target_id) in taken:
                 raise WrongLine(
                     line.number,
-                    (f"the target of this event, {target_id}, already has a {stored.type}"),
+                    f"the target of this event, {target_id}, already has a {stored.type}",
                 )
             taken.add((stored.type, target_id))
 
@@ -630,7 +631,7 @@ def _check_remnant(line: CheckedLine, erased_line: CheckedLine) -> None:
     remnant = (line.prepared.facts or {}).get("kept")
     if not isinstance(remnant, Mapping):
         raise LedgerError(
-            f"the file lacks the facts of the {erased.type} at position {erased.position}, "
-            "although only its text was erased"
+            f"the {erased.type} at position {erased.position} lacks its facts in the file, but an "
+            "erasure removes only text"
         )
     check_facts(erased_line.prepared.event, remnant, foreign=True)

@@ -88,7 +88,7 @@ def judged_twice(sql: Statements, origin: str) -> list[NewEvent]:
     retractions = []
     for reflections in windows.values():
         counting, *others = sorted(reflections, key=precedence)
-        reason = f"the verdict of {counting.actor} on the same window counts instead"
+        reason = f"the verdict of {counting.actor} on the same part of the session counts instead"
         retractions += [_retraction(other.event_id, other.session_id, reason) for other in others]
     return retractions
 

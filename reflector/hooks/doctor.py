@@ -88,7 +88,10 @@ def examine(project: Project, refused: ConfigError | None = None) -> Iterator[Ch
     ]
     if refused is not None:
         what, _, way_out = str(refused).rpartition("; ")
-        what = f"{what}; until you correct the settings, `doctor` checks neither ledger nor judge"
+        what = (
+            f"{what}; until you correct the settings, `doctor` does not check the ledger and the "
+            "judge"
+        )
         yield Check("settings", what, way_out, is_error=True)
     refusals = set()
     for part, needs_settings in parts:
@@ -147,7 +150,7 @@ def _files(project: Project) -> Iterator[Check]:
     yield _place(project)
     claude = project.playbook_json.parent
     if claude.exists() and not os.access(claude, os.W_OK):
-        text = f"reflector cannot write files in {claude}, so it cannot update playbook.json"
+        text = f"reflector cannot write files in {claude}, so reflector cannot update playbook.json"
         yield Check("files", text, f"chmod u+w {shlex.quote(str(claude))}", is_error=True)
     if not state.exists():
         text = f"{state} does not exist yet; reflector creates this folder with the ledger"
@@ -194,7 +197,8 @@ def _place(project: Project) -> Check:
         return Check(
             "project",
             text,
-            "merge and then remove each ledger. To see how: reflector help unwanted ledger",
+            "merge and then remove each ledger. To see how to merge ledgers: reflector help "
+            "unwanted ledger",
         )
     return Check("project", str(project.root))
 
@@ -303,10 +307,14 @@ def _open_ledger(ledger: Ledger, project: Project) -> Iterator[Check]:
     yield Check("ledger", f"{text}, schema revision {HEAD_REVISION}")
     if head.recorded_at > latest_time():
         text = (
-            f"the time of the newest event is in the future: {head.recorded_at[:16]}Z. Until this "
-            "time, new events get the same time"
+            f"the time of the newest event is in the future: {head.recorded_at[:16]}Z. reflector "
+            "gives new events this same time until the clock reaches it"
         )
-        yield Check("clock", text, "if the clock is correct now: reflector help clock ahead")
+        yield Check(
+            "clock",
+            text,
+            "if the clock of this machine is correct now: reflector help clock ahead",
+        )
     if (lost := missed(project, ledger)) is not None:
         yield Check("head", lost.message, lost.remedy, is_error=True)
     try:
@@ -315,8 +323,8 @@ def _open_ledger(ledger: Ledger, project: Project) -> Iterator[Check]:
         yield Check(
             "copy",
             f"reflector could not update the copy of the ledger: {files.error_words(error)}",
-            "free some space, or make the copy's folder writable. The next command then updates "
-            "the copy",
+            "free some space, or make the folder of the copy writable. The next reflector "
+            "command then updates the copy",
         )
     with ledger.asking() as sql:
         wrong = wrong_triggers(sql)
@@ -387,8 +395,8 @@ def _speakers(ledger: Ledger) -> Iterator[Check]:
     yield Check(
         "speakers",
         text,
-        f"reflector show {shlex.quote(last[:8])}. If your agent writes such a tag, report the "
-        "tag as a bug",
+        f"reflector show {shlex.quote(last[:8])}. If your agent writes one of these tags, report "
+        "the tag as a bug",
     )
 
 
@@ -411,7 +419,7 @@ def _bullets(ledger: Ledger, project: Project) -> Iterator[Check]:
     elif bullets and not os.path.lexists(project.playbook_json):
         text = f"{project.playbook_json} is missing, so new sessions do not get this playbook"
         yield Check(
-            "playbook", text, ("write the file again from the ledger with `reflector reflect`")
+            "playbook", text, "write the file again from the ledger with `reflector reflect`"
         )
     else:
         yield Check("playbook", counted(len(bullets), "rule"))
@@ -544,8 +552,8 @@ def _own_prompt(template: Template, project: Project) -> Check:
     return Check(
         "prompt",
         (
-            f"{said}; this template does not ask the judge for quotes, so its verdicts do not "
-            "count until you allow the template"
+            f"{said}; this template does not ask the judge for quotes, so verdicts do not count "
+            "until you allow the template"
         ),
         way_out,
     )

@@ -560,7 +560,10 @@ def answer(project: str, payload: dict[str, object], text: str) -> None:
             start_drain(project)
         # Not every system can spawn a process in a new session.
         except (OSError, ValueError, NotImplementedError) as error:
-            consequence = "the hook could not start to record; the next hook or command tries again"
+            consequence = (
+                "the hook could not start the process that records sessions; the next hook or "
+                "command tries again"
+            )
             handover.complain(f"{consequence}: {files.error_words(error)}")
 
 

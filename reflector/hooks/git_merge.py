@@ -63,8 +63,9 @@ def main(arguments: Sequence[str]) -> int:
         return _told(f"git cannot merge .claude/playbook.json: {error}", _FAILED)
     for name in _kept(merged, old, mine, other):
         _told(
-            f"one branch removed {name} and the other changed its text, so the rule stays; to "
-            f"remove it after the merge, run `reflector remove {name}`",
+            f"one branch removed {name}, and the other branch changed the text of {name}, so "
+            f"{name} stays in the playbook; to remove {name} after the merge, run `reflector "
+            f"remove {name}`",
             0,
         )
     conflicts = [one.name for one, two in merged if one != two]
@@ -145,7 +146,7 @@ def share(root: Path, *, out: bool = False, dry_run: bool = False) -> tuple[Chan
 
     if git_says(root, "rev-parse", "--is-inside-work-tree") != b"true\n":
         raise GitRefused(
-            f"{root} is not in a git working tree; run `git init` there, or name another "
+            f"{root} is not in a git working tree; run `git init` in this folder, or name another "
             "project with --project"
         )
     path = attributes_file(root)

@@ -174,8 +174,8 @@ class AgentClient:
             raise _uncounted_failure(f"{who} is not an agent that can judge; {whom}", "access")
         if name not in agreed:
             raise _uncounted_failure(
-                f"{JUDGES[name].title} may not judge, because you have not allowed it; "
-                f"run {CONSENT}, or {whom}",
+                f"{JUDGES[name].title} may not judge, because you have not allowed this agent to "
+                f"judge; run {CONSENT}, or {whom}",
                 "access",
             )
         until = consent.client_state(name).until
@@ -270,7 +270,7 @@ def _failure(
         return _uncounted_failure(f"reflector stopped {title}, because {why}", "access")
     if output.kept:
         return _uncounted_failure(
-            f"reflector ignored the answer of {title}, because {title} had access to more than a "
+            f"reflector ignored the answer of {title}, because {title} could use more than a "
             f"judge may use: {output.kept}",
             "access",
         )
@@ -357,7 +357,9 @@ def client_fault(name: str, agreed: consent.Agreed) -> str:
 async def _printed_version(client: JudgeClient, ours: Ours) -> str:
     again = f"run: {CONSENT}"
     if not Path(ours.path).is_file():
-        gone = f"{client.title} is no longer at {ours.path}; install it, and {again}"
+        gone = (
+            f"{client.title} is no longer at {ours.path}; install {client.title} again, and {again}"
+        )
         raise _uncounted_failure(gone, "access")
     ended = await _run(_Start(ours, ["--version"], seconds=_BRIEF / 4))
     version = re.search(rb"\d+(?:\.\d+)+", ended.out)
@@ -384,7 +386,7 @@ async def _show_request(client: JudgeClient, ours: Ours) -> None:
             ended = await _run(_Start(place, words, variables, _CUE, shown=request))
             kept = client.read(ended.out, ended.err, place).kept
     if b"Skipping" in ended.err.replace(b"Skipping metrics", b""):  # metrics of its own start
-        kept = kept or "it skipped reflector's settings"
+        kept = kept or "the agent skipped reflector's settings"
     if not request.done():
         printed = ended.err.decode("utf-8", "replace").strip() or ended.out.decode(
             "utf-8", "replace"
@@ -396,8 +398,8 @@ async def _show_request(client: JudgeClient, ours: Ours) -> None:
     kept = kept or _surplus(client, request.result())
     if kept:
         raise _uncounted_failure(
-            f"reflector did not ask {client.title}, because {client.title} would have access to "
-            f"more than a judge may use: {kept}",
+            f"reflector did not ask {client.title}, because {client.title} could use more than a "
+            f"judge may use: {kept}",
             "access",
         )
 
@@ -450,7 +452,8 @@ async def _turn(seconds: float, at_once: int = 1) -> AsyncIterator[None]:
         while (held := _free_lock(locks[:at_once])) is None:
             if time.monotonic() > end:
                 raise _uncounted_failure(
-                    "another of your judges is running; reflector asks this judge later",
+                    "another judge is running on this machine; reflector repeats the question "
+                    "later",
                     "transport",
                 )
             await _pause(0.1)

@@ -199,7 +199,9 @@ def fault_of(parsed: Parsed, names: Collection[str]) -> str:
     if parsed.fault or parsed.problems:
         return parsed.fault or parsed.problems[0]
     stranger = next((tag for tag in parsed.tags if tag.name not in names), None)
-    return f"tag {stranger.index}: the question was not about {stranger.name}" if stranger else ""
+    return (
+        f"tag {stranger.index}: the judge was not asked about {stranger.name}" if stranger else ""
+    )
 
 
 def find_answer(text: str, keys: Sequence[str] = _KEYS) -> Extraction:
@@ -376,7 +378,7 @@ def _no_constant(literal: str) -> NoReturn:
 def _float(literal: str) -> float:
     value = float(literal)
     if isinf(value):
-        raise ValueError(f"{literal} is too large for a number")
+        raise ValueError(f"the number {literal} is too large")
     return value
 
 

@@ -232,8 +232,8 @@ def _refusal(error: Refused) -> tuple[str, str]:
         other = error.response.next_request
         origin = f"{other.url.scheme}://{other.url.netloc.decode()}" if other else "nowhere"
         way_out = (
-            "but reflector sent nothing there; if you trust that address, set base_url to that "
-            "address"
+            "but reflector sent nothing to this address; if you trust the address, set base_url "
+            "to it"
         )
         return "access", f"HTTP {status}: the API redirects to {origin}, {way_out}"
     said = str(error)

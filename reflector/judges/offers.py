@@ -117,7 +117,7 @@ def _agents(config: Config, project: Path, newest: Estimate) -> Iterator[Offer]:
             allowed=name in allowed,
             version=version,
             model=JUDGES[name].model,
-            goes_to=f"{JUDGES[name].maker or 'the provider of its model'}, with your login",
+            goes_to=f"{JUDGES[name].maker or 'the provider of this model'}, with your login",
             tokens=newest.tokens,
             price=priced(config, name, newest.prompts),
             fault=fault or consent.rest_words(name) or None,

@@ -132,8 +132,8 @@ def find_own(
         ) from None
     if tracked is not None:
         raise TemplateError(
-            f"{own} is tracked by git, so it came with the repository. Read the template; if "
-            f"you want to use it, run: git rm --cached {tracked}"
+            f"{own} is tracked by git, so this file came with the repository. Read the template; "
+            f"if you want to use it, run: git rm --cached {tracked}"
         )
     return read_template(name, own, opener=open_ours, known=known)
 

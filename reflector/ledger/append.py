@@ -158,8 +158,8 @@ def just_after(time: str) -> str:
     except (OverflowError, ValueError) as error:
         raise LedgerCorrupt(
             f"the ledger's last event has the time {time!r}, and no event can have a later time; "
-            "run `reflector verify`. If `verify` reports only the head, run `reflector rebuild "
-            "--fix`. Otherwise restore a backup"
+            "run `reflector verify`. If the head is the only fault that `verify` reports, run "
+            "`reflector rebuild --fix`. If `verify` reports other faults, restore a backup"
         ) from error
 
 

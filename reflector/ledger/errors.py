@@ -225,9 +225,10 @@ _MEANINGS: Final[tuple[tuple[str, type[LedgerError], str], ...]] = (
     (
         "8 |14 ",
         LedgerUnavailable,
-        "{where} cannot be opened or written ({text}). Check that its folder exists and belongs "
-        "to you. You need permission to write to the folder, to the file and to its -wal and -shm "
-        "files. If the file system is read-only, copy the ledger to another file system",
+        "{where} cannot be opened or written ({text}). Check that the ledger's folder exists "
+        "and belongs to you. You need permission to write to the folder, to the file and to its "
+        "-wal and -shm files. If the file system is read-only, copy the ledger to another file "
+        "system",
     ),
     (
         f"{_NOT_LET_IN}|28|3D000|3F000",
@@ -239,10 +240,10 @@ _MEANINGS: Final[tuple[tuple[str, type[LedgerError], str], ...]] = (
     (
         "08|53300|57P|25006",
         LedgerAway,
-        "{where} cannot reach a server that accepts writes ({text}). Check that the server "
-        "runs and accepts connections and writes. Also check the host, user, password and "
-        "database of the URL, then run the same command again. After a failover, another server "
-        "takes over within a minute",
+        "{where} cannot reach a server that accepts writes ({text}). Check that the server runs "
+        "and accepts connections and writes. Also check the host, user, password and database of "
+        "the URL, then run the same command again. If another server replaces a failed server, "
+        "this takes up to a minute",
     ),
     (
         "42501",

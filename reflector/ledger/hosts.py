@@ -31,7 +31,8 @@ class HostEngine(Engine):
         """Raise LedgerMisused for a closed connection, LedgerUnavailable for another database."""
         if connection.closed:
             raise LedgerMisused(
-                "the connection is closed; append before you close it, or open another one"
+                "the connection is closed; append before you close the connection, or open "
+                "another connection"
             )
         super().__init__(url_of_engine(connection.engine))
         self._host = connection
@@ -123,5 +124,5 @@ class HostEngine(Engine):
         if isolation != "read committed":
             raise LedgerMisused(
                 f"the connection's isolation level is {isolation.upper()}, which fails if two "
-                "programs append at once; open it with READ COMMITTED"
+                "programs append at once; open the connection with READ COMMITTED"
             )

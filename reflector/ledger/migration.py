@@ -147,7 +147,8 @@ VERSION = (
     " CONSTRAINT alembic_version_pkc PRIMARY KEY (version_num))"
 )
 _NO_LEDGER = (
-    "{where} does not contain a ledger yet; the first command that uses the ledger creates it"
+    "{where} does not contain a ledger yet; the first command that uses the ledger creates the "
+    "ledger"
 )
 _MAKES_VERSION = re.compile(r"CREATE TABLE alembic_version .*?;", re.DOTALL)
 #: The first script upgrades a ledger of any earlier revision to this one.
@@ -183,9 +184,9 @@ def revision_of(engine: Engine, driver: Any) -> str | None:
     if revision == HEAD_REVISION and (missing := {*LEDGER_TABLES} - names):
         raise LedgerCorrupt(
             f"{where} is at revision {revision} but lacks the table {min(missing)}, because an "
-            "unreleased version of reflector wrote the ledger. Export the ledger with that "
-            "version (`reflector export --format ndjson`), move the file away, and import the "
-            "export"
+            "unreleased version of reflector wrote the ledger. Export the ledger with the "
+            "unreleased version (`reflector export --format ndjson`), move the file away, and "
+            "import the export"
         )
     return revision
 

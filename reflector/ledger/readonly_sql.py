@@ -138,6 +138,6 @@ def _refused(engine: str, text: str) -> NotAQuestion:
     """Return the ledger's error for an engine's error about a query."""
     return NotAQuestion(
         f"{engine} refuses the query: {text}. `reflector sql` runs one statement that only reads. "
-        "To list the views, run `reflector sql` alone. To change the ledger, use `reflector add`, "
-        "`undo`, `redact` or `ledger policy`"
+        "To list the views, run `reflector sql` without a query. To change the ledger, use "
+        "`reflector add`, `undo`, `redact` or `ledger policy`"
     )

@@ -103,10 +103,10 @@ def keep_before_upgrade(ledger: Path, revision: str) -> Path:
                     folder.remove(earlier.file.name, missing_ok=True)
     except (LedgerError, OSError) as error:
         raise LedgerUnavailable(
-            f"an earlier version of reflector wrote {ledger}. reflector could not copy this ledger "
-            f"({error_words(error)}), so it did not upgrade the ledger. Free "
-            f"{ledger.stat().st_size:,} bytes in its folder, or make the folder writable, then run "
-            "the same command again"
+            f"an earlier version of reflector wrote {ledger}. reflector could not copy this "
+            f"ledger ({error_words(error)}), so reflector did not upgrade the ledger. Free "
+            f"{ledger.stat().st_size:,} bytes in the ledger's folder, or make the folder "
+            "writable, then run the same command again"
         ) from error
     return kept
 

@@ -71,9 +71,9 @@ def refuse_journal(path: Path) -> None:
         journal = _stat(folder, f"{path.name}-journal")
     if journal and journal.st_size:
         raise LedgerUnavailable(
-            f"next to the ledger is {path}-journal, a file that reflector never writes. If both "
-            "files came with an archive, remove this file. If another program changed the ledger, "
-            "restore a backup with `reflector ledger restore FILE`"
+            f"next to the ledger is {path}-journal, a file that reflector never writes. If the "
+            "ledger and this file came with an archive, remove this file. If another program "
+            "changed the ledger, restore a backup with `reflector ledger restore FILE`"
         )
 
 
@@ -267,11 +267,11 @@ def _take(database: str, handle: int, seconds: float) -> None:
 
 
 def _refused(file: Path, doing: str, error: OSError) -> LedgerUnavailable:
-    way_out = "check that its folder exists and that you may write there"
+    way_out = "check that the folder of this file exists, and that you may write in the folder"
     if error.errno in NO_LOCKS:
         way_out = (
-            "its file system cannot lock files: set `ledger_url` to a ledger on a local disk "
-            "(sqlite:////path/to/ledger.db) or on a PostgreSQL server"
+            "the file system of this file cannot lock files: set `ledger_url` to a ledger on a "
+            "local disk (sqlite:////path/to/ledger.db) or on a PostgreSQL server"
         )
     elif error.errno in {errno.EMFILE, errno.ENFILE}:
         way_out = "close programs or raise the limit (`ulimit -n`), then run the same command again"

@@ -248,9 +248,10 @@ class Ledger(Reader):
         except OSError as error:
             folder.cleanup()
             raise LedgerUnavailable(
-                f"the ledger {path} is read-only, so reflector reads a copy, but could not make "
-                f"this copy ({error.filename}: {error.strerror}). Make the ledger readable, or set "
-                "TMPDIR to another folder for the copy"
+                f"the ledger {path} is read-only, so reflector needs a temporary copy of the "
+                f"ledger, but could not make the copy ({error.filename}: {error.strerror}). Make "
+                "the ledger readable, or set TMPDIR to a folder in which reflector can make the "
+                "copy"
             ) from error
         except BaseException:
             folder.cleanup()
@@ -339,7 +340,7 @@ class Ledger(Reader):
         except OSError as error:
             raise LedgerUnavailable(
                 "reflector could not delete the copy of the ledger from before the upgrade "
-                f"({error}). This copy still contains the erased text. Delete the copy yourself: "
+                f"({error}). This copy still contains the erased text. Delete this copy yourself: "
                 f"rm {self.engine.url.database}.revision-*"
             ) from error
         if removed:
@@ -422,7 +423,10 @@ def _upgraded(kept: Path, revision: str) -> str:
 
     command = "restore" if revision < "0008" else "ledger restore"
     steps = f" from revision {revision} to {HEAD_REVISION}" if revision != HEAD_REVISION else ""
-    back = f"to go back, run `reflector {command} {quote(str(kept))}` with the older version"
+    back = (
+        f"to go back to the older ledger, run `reflector {command} {quote(str(kept))}` with the "
+        "older version of reflector"
+    )
     return f"the ledger was upgraded{steps}; {back}"
 
 

@@ -125,7 +125,7 @@ def url_of(text: str) -> Url:
     Raises: LedgerUnavailable for one that no engine accepts.
     """
     if "\0" in unquote(text):
-        raise LedgerUnavailable("the ledger URL contains a null character; remove it")
+        raise LedgerUnavailable("the ledger URL contains a null character; remove this character")
     if text.startswith(_FILE) and "?" not in text:
         return Url(text, "sqlite", unquote(text.removeprefix(_FILE)))
     if text == _IN_MEMORY:

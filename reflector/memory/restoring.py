@@ -165,7 +165,7 @@ def _begun(change: Change) -> Restored:
     versions = change.store.versions
     now = read_watched(change)
     if versions.is_version(change.before, now) and not versions.is_version(change.after, now):
-        raise UndoRefused(f"{change.shown} is already as it was before change {change.place}")
+        raise UndoRefused(f"{change.shown} already has the text from before change {change.place}")
     return Restored(change.store, change.file, now, now)
 
 
@@ -208,8 +208,7 @@ def _without(change: Change, content: bytes | None) -> bytes | None:
         raise _unknown(change)
     if rest is None:
         raise UndoRefused(
-            f"{name} does not contain the lines of change {change.place} any more; "
-            "change the file by hand"
+            f"{name} no longer contains the lines of change {change.place}; change the file by hand"
         )
     return rest
 
@@ -228,8 +227,9 @@ def _exact_hunks(change: Change) -> list[Hunk]:
 
 def _unknown(change: Change) -> UndoRefused:
     return UndoRefused(
-        f"reflector does not have the text of {change.shown} before change {change.place}, nor "
-        "the exact lines of this change, so `undo` cannot restore the text; change the file by hand"
+        f"reflector does not have a copy of {change.shown} from before change {change.place}, and "
+        "does not know the exact lines of the change. So `undo` cannot restore the text; change "
+        "the file by hand"
     )
 
 

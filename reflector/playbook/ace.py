@@ -37,7 +37,8 @@ def in_our_form(document: Any, notes: list[str]) -> Any:
             sections[title] = []
         if (deprecated := _deprecated(entry)) is not None:
             notes.append(
-                f"{title}: reflector omitted {deprecated}, which the file calls deprecated"
+                f"{title}: reflector omitted {deprecated}, because the file marks {deprecated} as "
+                "deprecated"
             )
             continue
         sections[title].append(_in_our_words(entry))

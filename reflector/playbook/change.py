@@ -117,8 +117,8 @@ def why_not_live(bullets: Bullets, name: str) -> str | None:
         return None
     if bullet.status == "watched":
         return (
-            f"{name} is a rule of your file: change the rule there, or move the file's rules into "
-            "the playbook with `reflector adopt --move FILE`"
+            f"{name} is a rule of your file: change the rule in the file, or move the file's "
+            "rules into the playbook with `reflector adopt --move FILE`"
         )
     heir = bullet.removed_into
     if bullet.status == "merged":

@@ -266,7 +266,7 @@ class Parser:
             line = error.object.count(b"\n", 0, error.start) + 1
             byte = f"byte 0x{error.object[error.start]:02x} at offset {error.start}"
             self.problem(
-                f"line {line}", "is not UTF-8", byte, (f"save the file as UTF-8, or {self.remedy}")
+                f"line {line}", "is not UTF-8", byte, f"save the file as UTF-8, or {self.remedy}"
             )
             return None
         if text.strip():
@@ -288,7 +288,7 @@ class Parser:
             near = text[max(line_start, error.pos - 40) : error.pos + 20].split("\n")[0]
             is_at_end = not text[error.pos : error.pos + 1000].strip()
             is_cut_off = is_at_end or error.msg.startswith("Unterminated")
-            at_end = " (the file ends there, so it was cut off)" if is_cut_off else ""
+            at_end = " (the file ends at this place, so its end is missing)" if is_cut_off else ""
             where = f"line {error.lineno}, column {error.colno}"
             self.is_foreign = not may_be_playbook(text)
             self.problem(where, f"is not JSON: {error.msg}{at_end}", brief(near), self.remedy)

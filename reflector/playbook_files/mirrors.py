@@ -268,17 +268,17 @@ def _edit(ledger: Ledger, project: Project, name: str, marked: Marked) -> Edited
     base = _base(ledger, marked.digest)
     if base is None:
         raise ValueError(
-            "this file's copy of the playbook was edited, but this machine does not have the text "
-            "before the edit. Make the same change in your playbook, then write the copy again: "
-            f"`reflector mirror {name}`"
+            "this file's copy of the playbook was edited, but this machine does not have the "
+            "text before the edit. Make the edit in your playbook too, then write the copy "
+            f"again: `reflector mirror {name}`"
         )
     loaded = _load(ledger, project, base, marked)
     fault = _fault(base, marked, loaded)
     if fault is not None:
         raise ValueError(
             f"reflector could not read this file's copy of the playbook: {fault}. Correct the "
-            "copy, and move other text out of the marks. Or write the copy again: "
-            f"`reflector mirror {name}`"
+            "copy between the two marker lines, and move other text below the copy. Or write the "
+            f"copy again: `reflector mirror {name}`"
         )
     by_git = None  # the version of git, if it is an edit of the same section
     with suppress(ValueError):  # a version with unreadable marks is ignored
@@ -292,7 +292,7 @@ def _edit(ledger: Ledger, project: Project, name: str, marked: Marked) -> Edited
 def _fault(base: Base, marked: Marked, loaded: Loaded) -> object | None:
     """Return the first reason why an edited section cannot be recorded."""
     if base.bullets and not marked.body.strip():
-        return "the copy is empty"
+        return "the copy does not contain a rule"
     texts = {bullet.text for bullet in base.bullets}
     new = [bullet for bullet in loaded.bullets if bullet.text not in texts]
     faults = [*loaded.problems, *loaded.notes, *unfit(new, advice_fault)]
@@ -383,7 +383,8 @@ def find_section(raw: bytes) -> Marked | None:
     line_break = raw.find(b"\n" + _END, begin.end() - 1)
     if line_break < 0:
         raise ValueError(
-            f"{_line(raw, begin)}: the mark {_END.decode()} is missing after this line"
+            f"{_line(raw, begin)}: the line {_END.decode()}, which ends the copy, is missing "
+            "after this line"
         )
     if second := _BEGIN.search(raw, begin.end()):
         raise ValueError(

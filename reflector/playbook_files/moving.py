@@ -342,8 +342,8 @@ def _cut_back(project: Project, move: Event) -> Cut:
         return Cut(path, shown, now, now, {}, [])
     if former is None:
         raise FileMoved(
-            f"this machine does not have the text of {shown} before the move, so reflector changed "
-            "nothing; undo the move on the machine where you moved the rules"
+            f"this machine does not have a copy of {shown} from before you moved its rules, so "
+            "reflector changed nothing; undo the move on the machine where you moved the rules"
         )
     if content_digest(now) != move.facts["after"]:
         later = _difference(shown, kept_text(project, str(move.facts["after"])) or former, now)

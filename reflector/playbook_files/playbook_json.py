@@ -146,8 +146,8 @@ class Synced(NamedTuple):
             )
         for name in self.returned:
             yield (
-                f"{name}, which was removed here, is back, because git brought a new text of it; "
-                f"to remove it again, run `reflector remove {name}`"
+                f"you removed {name}, but git brought a new text of this rule, so the rule is "
+                f"back; to remove the rule again, run `reflector remove {name}`"
             )
 
     @property

@@ -449,7 +449,7 @@ def _outside_files(root: Path, loads: Sequence[Loads]) -> dict[Path, str]:
     for folder, each in product(root.resolve().parents, loads):
         patterns = [load.pattern for load in each.project if each.above and "*" not in load.pattern]
         files = (folder / pattern for pattern in patterns)
-        outside |= {path: "each project below it" for path in files if path.is_file()}
+        outside |= {path: "each project below this folder" for path in files if path.is_file()}
     return outside | {path: "every project" for each in loads for path in each.users_files()}
 
 

@@ -92,9 +92,9 @@ def anchors_in(text: str) -> tuple[Anchor, ...]:
     lines = [line.strip() for line in _lines(text)]
     if any(line.startswith(_SIGNATURE) for line in lines):
         raise NoAnchor(
-            "this signed note has an old form that reflector no longer reads. Write each head on a "
-            "line of its own. Sign the file with `ssh-keygen -Y sign`, or the commit with `git tag "
-            "-s`"
+            "the file is a signed note, a form that reflector no longer reads. Write each head "
+            "on a separate line. Sign the file with `ssh-keygen -Y sign`, or the commit with "
+            "`git tag -s`"
         )
     heads = [line for line in lines if line and not line.startswith("#")]
     if not heads:
@@ -140,7 +140,7 @@ def published(project: Path, spec: str, limit: int) -> bytes:
                 raise NoAnchor(f"it has {size:,} bytes, but a file of heads has at most {limit:,}")
             return ask_git(project, "cat-file", "blob", name) or b""
     except GitUnavailable as error:
-        raise NoAnchor(f"{_NEITHER}, and git cannot look it up: {error}") from error
+        raise NoAnchor(f"{_NEITHER}, and git cannot search for this file: {error}") from error
     raise NoAnchor(
         f"{_NEITHER}, and git does not find such a file in this project. Name a file as REV:PATH; "
         "`git ls-tree -r --name-only REV` lists the paths. Or name a branch, tag or commit that "
@@ -173,8 +173,8 @@ def mend_head(ledger: Ledger, why: str | None = None) -> list[str]:
         first = put_aside[0]
         raise LedgerError(
             f"the head of {place} was not changed, because the {first.type} at position "
-            f"{first.position} must be excluded first. To do both, run `reflector rebuild --fix "
-            "--why REASON`"
+            f"{first.position} must be excluded first. To exclude this event and to set the head, "
+            "run `reflector rebuild --fix --why REASON`"
         )
     repairs = []
     if is_moved:

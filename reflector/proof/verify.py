@@ -264,7 +264,12 @@ class Walk:
         """
         row = self.sql.row(_HEAD)
         if row is None:
-            yield Finding("head", None, "the ledger lacks the record of this playbook", RESTORE)
+            yield Finding(
+                "head",
+                None,
+                "the ledger does not contain this playbook's entry in the table of playbooks",
+                RESTORE,
+            )
             return
         head = Head(*row)
         self._begin(head)

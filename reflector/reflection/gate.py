@@ -37,12 +37,12 @@ from reflector.text.phrases import counted
 #: More than any settings file.
 _MAX_SETTINGS_BYTES = 4 << 20
 #: Why no model is asked about a project.
-NEVER_READ = "no model may read this folder (setting never)"
+NEVER_READ = "no model may read this folder (setting `never`)"
 #: Why most windows are not reflected on.
-CITES_NOTHING = "it does not cite a rule"
+CITES_NOTHING = "the session part does not cite a rule"
 _UNKNOWN_BUDGET = (
-    "the monthly budget is unknown: the record {} cannot be used ({}); correct or remove "
-    "it, or set monthly_tokens to 0"
+    "the monthly budget is unknown: reflector cannot use the file {} ({}); correct or remove the "
+    "file, or set monthly_tokens to 0"
 )
 #: Settings of the ACE tool, in the client's user settings. If one is false, it switches off this
 #: trigger, with this reason or with any.
@@ -155,8 +155,8 @@ class Gate:
             return "the project is not among `projects` in your own configuration file"
         if self.config.layer("backend") == "project":
             return (
-                "only the project's file asks for a model; to allow it, add the project to "
-                "`projects` in your own file"
+                "only the project's settings choose a model; to allow the model, add the project "
+                "to `projects` in your own settings file"
             )
         return None
 
@@ -226,12 +226,12 @@ class Gate:
         if self.confirmed is not None:
             self.confirmed -= one_more
             is_spent = self.confirmed < (not one_more)
-            return "the budget of requests that you confirmed is spent" if is_spent else None
+            return "all requests that you confirmed are sent" if is_spent else None
         try:
             spent = self.spending.requests_today(one_more)
         except OSError as error:
-            record = f"the record next to {self.spending.path}"
-            return f"the daily budget is unknown: {record} cannot be used ({error.strerror})"
+            record = f"the file next to {self.spending.path}"
+            return f"the daily budget is unknown: reflector cannot use {record} ({error.strerror})"
         if spent < limit + one_more:
             return None
         return f"{_DAY_IS_SPENT}{limit:,} of {limit:,} requests (setting daily_requests)"

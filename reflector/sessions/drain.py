@@ -587,9 +587,9 @@ class Users:
         if not self._is_trusted(source):
             if scanned.cited:
                 self._project.note(
-                    f"{source.path} is in the project folder and may have come with an archive, "
-                    "so its session does not count in your own playbook. If the session is "
-                    f"yours, run: reflector ingest {shlex.quote(str(source.path))}"
+                    f"{source.path} is in the project folder, so this file may have come with an "
+                    "archive. The session in this file does not count in your own playbook. If "
+                    f"the session is yours, run: reflector ingest {shlex.quote(str(source.path))}"
                 )
             return
         session_id = source.session_id or scanned.session_id

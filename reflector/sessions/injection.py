@@ -324,8 +324,8 @@ def _store(project: str, content: bytes, file: str) -> None:
     except (OSError, ValueError) as error:
         if own_folder(project):  # without a home folder, `doctor` reports it
             trouble = (
-                "the playbook's text for the agent could not be stored; the start of the next "
-                "session makes this text again"
+                "reflector could not store the text that an agent gets when a session starts; "
+                "the next session makes the text again"
             )
             handover.complain(f"{trouble}: {error_words(error)}")
 
@@ -465,7 +465,7 @@ def _hidden_trouble(hidden: set[str], live: Sequence[Bullet], path: str) -> Trou
         return None
     return Trouble(
         f"{path} has an invisible character in a rule, so its rules are not shown",
-        "Ask the user to correct the file; `reflector list` names the place.",
+        "Ask the user to correct the file; `reflector list` names the rule with this character.",
     )
 
 
@@ -484,8 +484,8 @@ def _trouble_of(loaded: Loaded, known: Known | None, path: str) -> Trouble | Non
         reason = f"{problems[0].position}: {problems[0].message}"
         return Trouble(
             f"{path} cannot be read: {_QUOTED.sub('…', reason)}",
-            "Ask the user to correct the file, or to run `reflector rebuild` if the ledger "
-            "is right.",
+            "Ask the user to correct the file, or to run `reflector rebuild` if the rules in the "
+            "ledger are correct.",
         )
     if kind == "another's":
         return Trouble(

@@ -99,7 +99,7 @@ def why_none(folder: Path) -> str:
         if error.errno in NO_LOCKS:
             return (
                 f"the file system cannot lock files in {folder} ({os.strerror(error.errno)}), so "
-                "reflector cannot write the ledger there"
+                "reflector cannot write a ledger in this folder"
             )
     return ""
 

@@ -211,7 +211,7 @@ def _copy_trouble(ledger: Ledger, project: Project) -> str:
     except (OSError, LedgerError) as error:
         return error_words(error)
     is_behind = 0 < entries.copy_end(project.root).position < ledger.head().position
-    return "another process keeps the copy locked" if is_behind else ""
+    return "another process has locked the copy of the ledger" if is_behind else ""
 
 
 def _each(paths: Sequence[Path], act: Callable[[Path], object]) -> list[Path]:

@@ -449,8 +449,8 @@ def _read_record(path: Path) -> dict[str, Any]:
         raise ValueError(f"reflector's hook did not write {path}")
     if not is_sealed(raw):
         raise _Foreign(
-            "this report lacks the seal of your hooks, so it may have come with a repository; in "
-            "that case, remove the file"
+            "the file lacks the seal of your hooks; if the file came with a repository, remove "
+            "the file"
         )
     return dict(record)
 

@@ -40,7 +40,7 @@ _JOINED = lazy_pattern(
 FOLLOWED, BEFORE = 700, 100
 
 #: The beginning of a reason that rests on the agent's own word.
-CALLED_WRONG = "the agent said it was wrong"
+CALLED_WRONG = "the agent said that the rule was wrong"
 
 #: A longer name is not a bullet's name, and events must stay small.
 _MAX_NAME = 64

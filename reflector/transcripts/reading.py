@@ -620,9 +620,9 @@ def _refusal(beginning: _Beginning) -> str:
     tally = beginning.tally
     if _LIST.match(beginning.head):
         return (
-            "is not a transcript, but a list of messages. Claude Code's GitHub Action and `claude "
-            "-p --output-format json` write such lists. Name the session's transcript instead, "
-            "below ~/.claude/projects on the machine that ran the session"
+            "is not a transcript, but a list of messages. Claude Code's GitHub Action and "
+            "`claude -p --output-format json` write lists of messages. Name the transcript of "
+            "the session, below ~/.claude/projects on the machine that ran the session"
         )
     may_go_on = beginning.head.lstrip(_BLANKS)[:1] in (b"", b"{")
     if tally.lines == 0 and may_go_on:
@@ -631,7 +631,7 @@ def _refusal(beginning: _Beginning) -> str:
             "try again later"
         )
     writers = (reader.writers or reader.name for reader in readers())
-    looked_for = "; ".join([f"reflector can read the records of {', '.join(writers)}", *faults()])
+    looked_for = "; ".join([f"reflector can read transcripts of {', '.join(writers)}", *faults()])
     if tally.records:
         return (
             f"is not a known transcript: its first {tally.records} records are unknown; "

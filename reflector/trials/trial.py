@@ -733,8 +733,8 @@ def _faults_of(ledger: Reader, trial: Trial) -> Iterator[Finding]:
         yield Finding(
             "trial",
             closed.position,
-            f"{stray} sessions got the placebo, although the trial chose another text for these "
-            "sessions, so someone replaced texts of this trial",
+            f"{stray} sessions got the placebo, although the trial did not choose the placebo for "
+            "these sessions; someone replaced texts of this trial",
             _ANOTHER,
         )
     # a later version may decide otherwise

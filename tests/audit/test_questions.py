@@ -454,7 +454,9 @@ def lived(ledger: Ledger) -> Ledger:
     ledger.append(
         reflected("r2", windows[2], ("pat-001", "helpful"), ("pat-001", "neutral", "neutral"))
     )
-    ledger.append([about(ev.REFLECTION_SKIPPED, windows[3], reason="it does not cite a rule")])
+    ledger.append(
+        [about(ev.REFLECTION_SKIPPED, windows[3], reason=("the session part does not cite a rule"))]
+    )
     ledger.append([about(ev.REFLECTION_FAILED, windows[4], 1, stage="api", message="busy")])
     ledger.append(
         [about(ev.REFLECTION_FAILED, windows[5], 1, stage="given up", message="why", final=True)]
@@ -476,7 +478,7 @@ def test_session_story_has_the_states_of_the_table(lived: Ledger) -> None:
     }
     for position, states in ((7, {"pending": 6}), (lived.head().position, lived.window_states())):
         assert ledger_stats(lived, Past(lived, position)).states == states
-    assert story.windows[3].gate == "it does not cite a rule"
+    assert story.windows[3].gate == "the session part does not cite a rule"
     assert story.windows[4].failures == ["api: busy"]
     assert [w.said_wrong for w in story.windows[1:3]] == [{}, {"pat-001": "moved"}]
 

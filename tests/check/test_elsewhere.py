@@ -43,9 +43,9 @@ def _next(agent: Agent) -> str:
 @pytest.mark.parametrize(
     ("folder", "why"),
     [
-        ("gone/project", "a missing folder with this project's name"),
-        ("gone/project/src", "a missing folder with this project's name"),
-        ("old-name", "a missing folder with this project's files"),
+        ("gone/project", "a folder that no longer exists and had this project's name"),
+        ("gone/project/src", "a folder that no longer exists and had this project's name"),
+        ("old-name", "a folder that no longer exists and had this project's files"),
     ],
 )
 def test_former_folder_is_named(agent_here: Agent, folder: str, why: str) -> None:

@@ -123,9 +123,9 @@ def test_sessions_to_look_at_come_first(agent_here: Agent) -> None:
         (KIND, "needs a judge: no command or edit shows whether the rule was followed"),
         (
             FACT,
-            "a fact, so no session can break it; reflector cannot count its use",
+            "a fact, so no session can break it; reflector cannot count this fact",
         ),
-        (NOTE, "a fact, so no session can break it; the agent named it in 1 of 1"),
+        (NOTE, "a fact, so no session can break it; the agent named the fact in 1 of 1"),
     ],
 )
 def test_line_without_counts_has_a_reason(agent_here: Agent, number: int, words: str) -> None:

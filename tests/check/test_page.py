@@ -126,7 +126,7 @@ def test_whole_page_shows_every_rule_in_full() -> None:
 @pytest.mark.parametrize(
     ("rules", "evidence"),
     [
-        ((), "you asked for tests in 3 sessions; no rule asks for it"),
+        ((), "you asked for tests in 3 sessions; no rule asks for this"),
         (("CLAUDE.md:9",), "you asked for tests in 3 sessions; see CLAUDE.md:9"),
     ],
 )
@@ -141,7 +141,7 @@ def test_topic_names_the_rules_about_it(rules: tuple[str, ...], evidence: str) -
     ("rules", "reason"),
     [
         ((), "To turn your words into a rule"),
-        (("CLAUDE.md:8",), "Improve CLAUDE.md:8, or add a rule"),
+        (("CLAUDE.md:8",), "To add a clearer rule than CLAUDE.md:8"),
     ],
 )
 def test_page_of_your_words_ends_with_a_command(rules: tuple[str, ...], reason: str) -> None:

@@ -189,7 +189,8 @@ def test_rule_perhaps_followed_earlier_needs_a_judge() -> None:
     assert part_of(unknown) is Part.JUDGE
     assert part_of(replace(unknown, lacks_start=False)) is Part.UNSEEN
     assert category_words(unknown) == (
-        "needs a judge: the transcript of a session that committed lacks its start"
+        "needs a judge: the transcript of a session that committed does not contain the "
+        "session's start"
     )
 
 

@@ -26,7 +26,7 @@ def ahead(agent: Agent, monkeypatch: pytest.MonkeyPatch) -> Agent:
 
 def test_doctor_names_events_of_the_future(ahead: Agent) -> None:
     assert (
-        "if the clock is correct now: reflector help clock ahead"
+        "if the clock of this machine is correct now: reflector help clock ahead"
         in ahead.call("doctor", code=None).out
     )
     assert "which is in the future; to see why: reflector doctor" in ahead.call("status").out

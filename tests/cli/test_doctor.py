@@ -151,7 +151,7 @@ def test_linked_playbook_is_one_check(agent: Agent, tmp_path: Path) -> None:
     agent.playbook.symlink_to(tmp_path / "playbook.json")
     (check,) = found(agent, "files", code=1)
     assert check["text"] == f"{agent.playbook}: is a symbolic link, or not a regular file"
-    assert check["mend"] == "replace it by a copy of the file, or remove it"
+    assert check["mend"] == "replace the link by a copy of the file, or remove the link"
 
 
 def test_refused_entry_is_named_without_its_secret(
@@ -231,9 +231,7 @@ def test_shared_or_foreign_hooks_are_not_fixed(agent: Agent) -> None:
     agent.call("uninstall")
     shared = agent.claude / "settings.json"
     shared.write_text(
-        HookList(CLAUDE.events).install(
-            "", ("/gone/bin/python -I -S /gone/reflector/hooks/fast.py")
-        )
+        HookList(CLAUDE.events).install("", "/gone/bin/python -I -S /gone/reflector/hooks/fast.py")
     )
     handler = {"type": "command", "command": "/gone/tool && reflector hook"}
     (agent.claude / "settings.local.json").write_text(

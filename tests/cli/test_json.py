@@ -234,8 +234,9 @@ def test_an_upgrade_is_said_once(agent: Agent) -> None:
     agent.call("list")
     with closing(sqlite3.connect(agent.ledger, isolation_level=None)) as connection:
         connection.execute(
-            ("UPDATE projection SET code_version = ? WHERE name = 'tables'"), (CODE_VERSION - 1,)
+            "UPDATE projection SET code_version = ? WHERE name = 'tables'", (CODE_VERSION - 1,)
         )
     assert [
-        "the ledger was upgraded; to go back, run" in agent.call("list").err for _ in range(2)
+        "the ledger was upgraded; to go back to the older ledger, run" in agent.call("list").err
+        for _ in range(2)
     ] == [True, False]

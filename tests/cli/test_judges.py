@@ -171,13 +171,15 @@ def test_the_question_sets_the_limits(agent: Agent) -> None:
 def test_install_asks_the_same_question(agent: Agent) -> None:
     screen = answered(agent, "install", typed="1\n\n\n\n\n")
     assert "your own memory files, such as ~/.claude/CLAUDE.md?" in screen
-    assert "reflector now records these changes" not in screen
+    assert "reflector now records changes to your own memory files" not in screen
     assert "Who may read your sessions to judge whether a rule helped?" in screen
     assert allowed(agent) == {"claude"}
 
 
 def test_install_confirms_your_own_memory(agent: Agent) -> None:
-    assert "reflector now records these changes" in answered(agent, "install", typed="\ny\n")
+    assert "reflector now records changes to your own memory files" in answered(
+        agent, "install", typed="\ny\n"
+    )
 
 
 def test_install_asks_nothing_without_a_terminal(agent: Agent, claude: Played) -> None:

@@ -22,17 +22,17 @@ _BULLETS = {
         {"name": "pat-002", "text": "Keep functions small.", "helpful": 1, "harmful": 4},
         {
             "name": "pat-003",
-            "text": ("You must always write a failing test first."),
+            "text": "You must always write a failing test first.",
             "helpful": 2,
             "harmful": 0,
         },
     ],
     "MISTAKES TO AVOID": [
-        {"name": "mis-001", "text": ("Mocks hide broken migrations."), "helpful": 0, "harmful": 0}
+        {"name": "mis-001", "text": "Mocks hide broken migrations.", "helpful": 0, "harmful": 0}
     ],
 }
 _SAID = Quote(
-    ("No! Always run the linter before you commit, I said so yesterday."), "person", "5f2a91c0-77d1"
+    "No! Always run the linter before you commit, I said so yesterday.", "person", "5f2a91c0-77d1"
 )
 
 
@@ -163,7 +163,7 @@ def test_contradiction_and_two_sections_are_only_shown(
     agent.call("add", "mis", "Never write a failing test first.")
     assert (
         "This rule contradicts pat-002"
-        in agent.call("add", "pat", ("Avoid keeping functions small.")).err
+        in agent.call("add", "pat", "Avoid keeping functions small.").err
     )
     told = agent.call("add", "mis", "**Keep functions small!**").err
     assert (
@@ -213,7 +213,7 @@ def test_key_u_undoes_an_approval(agent: Agent) -> None:
 def test_declined_proposal_stays_declined(agent: Agent) -> None:
     proposed(agent, *(Change("add", section="oth", text=f"Advice {n}.") for n in range(2)))
     ran = agent.call("review", keys="dtoo slow here\nuq")
-    assert "To approve it:" in ran.err
+    assert "To approve the proposal after all:" in ran.err
     (declined,) = [one for one in waiting(agent, "list") if one["state"] == "rejected"]
     assert declined["why"] == "too slow here"
 

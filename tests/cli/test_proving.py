@@ -135,8 +135,11 @@ def test_every_head_of_a_file_is_proved(lived: Agent) -> None:
             for text in ("", "# nothing\n", "hello", "3:pl1:abc", "{}", "{", "\0")
         ),
         (f"{lines[0]}and more\n", "'and more'"),
-        (signed, "this signed note has an old form"),
-        (f"{lines[0]}\N{EM DASH} x y\n", "this signed note has an old form"),
+        (signed, "the file is a signed note, a form that reflector no longer reads"),
+        (
+            f"{lines[0]}\N{EM DASH} x y\n",
+            "the file is a signed note, a form that reflector no longer reads",
+        ),
     ):
         (lived.project / "bad.txt").write_text(text, "utf-8")
         assert told in verify(lived, lived.project / "bad.txt", code=2).err

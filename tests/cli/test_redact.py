@@ -89,9 +89,11 @@ def test_vague_erasure_or_revealing_reason_is_refused(
 
 def test_session_is_erased_and_its_transcript_named(told: Agent, tmp_path: Path) -> None:
     counters = told.counters()
-    assert f"(the agent said it was wrong: {SECRET})" in told.call("blame", "pat-001").out
+    assert (
+        f"(the agent said that the rule was wrong: {SECRET})" in told.call("blame", "pat-001").out
+    )
     ran = told.call("redact", "--session", "s-1", "--why", "a customer", "--yes")
-    assert f"remove the text from it yourself: {tmp_path / '1.jsonl'}\n" in ran.err
+    assert f"remove the text from the transcript yourself: {tmp_path / '1.jsonl'}\n" in ran.err
     assert "events erased" in ran.out
     assert not any(
         SECRET in json.dumps(event, ensure_ascii=False) for event in told.json("log", "s-1")

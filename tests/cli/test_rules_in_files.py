@@ -56,7 +56,9 @@ def test_rule_is_named_by_its_place(named: Agent, command: list[str], has: str) 
 
 def test_place_without_a_rule_prints_adopt(named: Agent) -> None:
     refused = named.call("remove", "CLAUDE.md:1", code=2).err
-    assert "no rule with a name begins at CLAUDE.md:1." in refused
+    assert (
+        "the rule at CLAUDE.md:1 does not have a name, or no rule begins at this line." in refused
+    )
     assert "reflector adopt CLAUDE.md" in refused
 
 

@@ -184,7 +184,7 @@ def test_trial_runs_pairs_and_records_nothing(
     client.agent.environ |= client.environ()
     command = f"{client.binary} -p --output-format json --model claude-sonnet-4-6"
     told = client.agent.run("trial", "run", str(client.root / "tasks"), command, "--yes").out
-    assert "2 pairs of runs: 0 better with the advice, 0 worse" in told
+    assert "2 pairs of runs: with the advice, 0 were better and 0 were worse" in told
     asked = [
         ADVICE in client.api.text_of(body)
         for body in client.api.asked_about(FIX)

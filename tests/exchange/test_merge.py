@@ -248,7 +248,9 @@ def test_window_of_two_judges_counts_once_everywhere(one: Ledger, two: Ledger) -
         assert counts(ledger) == (0, 1)
         (retraction,) = ledger.events(types=[ev.EVIDENCE_RETRACTED])
         assert retraction.target_id == rules[2].event_id
-        reason = {"reason": "the verdict of anthropic on the same window counts instead"}
+        reason = {
+            "reason": "the verdict of anthropic on the same part of the session counts instead"
+        }
         assert (retraction.actor, retraction.data) == ("merge", reason)
     # A person may decide otherwise, and no merge decides again.
     one.append([retracted(retraction, "both are right")])

@@ -72,7 +72,7 @@ def test_missing_or_talkative_agent_is_named(played: Played) -> None:
     error = played.fails()
     assert (error.stage, error.usage.total) == ("access", 0)
     assert re.search(
-        (f"Claude Code is no longer at .*; install it, and run: {CONSENT}"), str(error)
+        f"Claude Code is no longer at .*; install Claude Code again, and run: {CONSENT}", str(error)
     ), error
 
 
@@ -132,7 +132,7 @@ def test_withdrawn_permission_ends_an_agent_at_work(played: Played) -> None:
 
 def test_agent_that_keeps_a_tool_gets_no_session(played: Played) -> None:
     played.mode("answer,Bash")
-    assert "would have access to more than a judge may use" in str(played.fails())
+    assert "could use more than a judge may use" in str(played.fails())
     assert not (played.folder / "asked.json").exists()
 
 
@@ -142,7 +142,7 @@ def test_lock_down_is_checked_once_for_each_version(
 ) -> None:
     played.send()
     played.mode("answer,Bash")  # it would not show itself locked down any more
-    assert "access to more than a judge may use" in str(
+    assert "could use more than a judge may use" in str(
         played.fails()
     )  # but says itself what it has
     (played.folder / "version").write_text("2.2.0")
@@ -204,7 +204,9 @@ def refused(played: Played, askers: int) -> int:
 
     played.send()
     played.mode("hanging")
-    return sum("another of your judges" in str(outcome) for outcome in asyncio.run(ask()))
+    return sum(
+        "another judge is running on this machine" in str(outcome) for outcome in asyncio.run(ask())
+    )
 
 
 @pytest.mark.parametrize(
@@ -231,7 +233,8 @@ def test_session_goes_to_its_writer_or_named_agent(
     played: Played,
 ) -> None:
     with pytest.raises(
-        BackendError, match="OpenCode may not judge, because you have not allowed it"
+        BackendError,
+        match="OpenCode may not judge, because you have not allowed this agent to judge",
     ):
         asyncio.run(AgentClient(writer="opencode").send(TEXTS))
     assert asyncio.run(AgentClient("claude", writer="opencode").send(TEXTS)).usage.total == 1020
@@ -286,7 +289,7 @@ def test_automatic_and_confirmed_requests_have_separate_limits(
     )
     gate.confirmed = 1
     assert (gate.left_of_day(), gate.left_of_day(one_more=True)) == (None, None)
-    assert gate.left_of_day() == "the budget of requests that you confirmed is spent"
+    assert gate.left_of_day() == "all requests that you confirmed are sent"
     assert Gate(Config(backend="anthropic", daily_requests=1), tmp_path).left_of_day() is None
 
 
@@ -327,7 +330,7 @@ def test_daily_limit_holds_and_others_are_not_delayed(
     for name in ("s-1", "s-2"):
         agent.ended(id=name)
     said = " ".join(agent.call("drain", code=1).err.split())
-    assert "Codex CLI may not judge, because you have not allowed it" in said
+    assert "Codex CLI may not judge, because you have not allowed this agent to judge" in said
     answered = [one["session_id"] for one in agent.events("reflection.answered")]
     (skipped,) = agent.events("reflection.skipped")
     assert sorted([*answered, skipped["session_id"]]) == ["s-1", "s-2"]

@@ -247,8 +247,8 @@ NO_ANSWERS = {
     ),
     '{"analysis": ["a"], "bullet_tags": []}': "analysis must be text, not ['a']",
     '{"bullet_tags": ["pat-001"]}': "tag 0: the entry is not an object: 'pat-001'",
-    f'{{"bullet_tags": [{TAG_2}]}}': "tag 0: the question was not about mis-002",
-    f'{{"bullet_tags": [{TAG_1}, {TAG_2}]}}': "tag 1: the question was not about mis-002",
+    f'{{"bullet_tags": [{TAG_2}]}}': "tag 0: the judge was not asked about mis-002",
+    f'{{"bullet_tags": [{TAG_1}, {TAG_2}]}}': "tag 1: the judge was not asked about mis-002",
     said(
         tag="good"
     ): "tag 0: pat-001 has the tag 'good'; a tag must be helpful, harmful or neutral",

@@ -131,7 +131,7 @@ ROWS: dict[str, Row] = {
     ),
     **{
         f"{status}": Row(
-            [error(status)], stage, 1, (f"HTTP {status} api_error: it went wrong{way_out}")
+            [error(status)], stage, 1, f"HTTP {status} api_error: it went wrong{way_out}"
         )
         for status, stage, way_out in (
             *(
@@ -145,13 +145,13 @@ ROWS: dict[str, Row] = {
                 (402, "access", "; check your account with the API"),
             ),
             *(
-                (403, "access", ("; the API key does not have access to this model")),
+                (403, "access", "; the API key does not have access to this model"),
                 (404, "access", "; check the model's name"),
             ),
         )
     },
     "413": Row(
-        [error(413)], "request", 1, ("HTTP 413 api_error: it went wrong; lower request_tokens")
+        [error(413)], "request", 1, "HTTP 413 api_error: it went wrong; lower request_tokens"
     ),
     "too long by its words": Row(
         *([TOO_LONG], "request", 1),
@@ -277,8 +277,9 @@ def test_redirect_is_named_and_gets_nothing(api: Api) -> None:
         api.else_ = Behaviour(307, b"", {"location": address})
         said = str(failure(api.client()))
         assert (
-            f"HTTP 307: the API redirects to {other.url}, but reflector sent nothing there" in said
-        )
+            f"HTTP 307: the API redirects to {other.url}, but reflector sent nothing to this "
+            "address"
+        ) in said
         assert "secret" not in said
         assert other.asked == []
 

@@ -67,15 +67,17 @@ def test_offered_command_works(mixed: Agent, words: list[str]) -> None:
 def test_change_without_a_way_back_gives_the_reason(mixed: Agent) -> None:
     assert _offered(mixed, "show", "3") == []
     shown = mixed.call("show", "3").err
-    assert "cannot undo this change: reflector does not have the text of CLAUDE.md" in shown
+    assert (
+        "cannot undo this change: reflector does not have a copy of CLAUDE.md from before" in shown
+    )
 
 
 def test_session_offers_the_part_that_can_be(mixed: Agent) -> None:
     refused = mixed.call("undo", "--memory", "00000001", code=1).err
-    assert "does not have the text of CLAUDE.md before change 3" in refused
+    assert "does not have a copy of CLAUDE.md from before change 3" in refused
     assert "@@ line 4 @@\n-- Lint first.\n" in refused
     undone = mixed.call("undo", "--memory", "00000001", "--yes")
-    assert "does not have the text of CLAUDE.md before change 3" in undone.err
+    assert "does not have a copy of CLAUDE.md from before change 3" in undone.err
     assert (mixed.project / "CLAUDE.md").read_text() == "# Our rules\n\n- Run make test.\n"
 
 
@@ -305,8 +307,9 @@ def test_line_that_cannot_be_taken_back_offers_nothing(asked: Agent) -> None:
 def test_undo_of_a_line_names_blame(asked: Agent) -> None:
     refused = asked.call("undo", "CLAUDE.md:1", code=2).err
     assert (
-        "CLAUDE.md:1 is a line. To find the change to undo: reflector blame CLAUDE.md:1" in refused
-    )
+        "CLAUDE.md:1 is a line of a file, but `undo` needs a change. To find the change of this "
+        "line: reflector blame CLAUDE.md:1"
+    ) in refused
 
 
 @pytest.mark.parametrize(("session", "counted"), [("writing", "no session"), ("next", "1 session")])
@@ -327,12 +330,15 @@ def test_way_back_shows_the_size_of_the_change(world: World, asked: Agent) -> No
     asked.call("log", "--memory")
     world.begins().edits("CLAUDE.md", "- Run make test.\n", "- Run it.\n- Lint first.\n")
     offered = asked.call("blame", "CLAUDE.md:3").err
-    assert "To undo this whole change (+2 -1): reflector undo 2\n" in offered
+    assert "To undo all of this change (+2 -1): reflector undo 2\n" in offered
 
 
 def test_number_after_an_author_is_explained(asked: Agent) -> None:
     asked.call("log", "--memory")
-    explained = "(1) is the number of a change. To see this change: reflector show 1\n"
+    explained = (
+        "A number in brackets, such as (1), is the number of a change. To see a change: "
+        "reflector show 1\n"
+    )
     assert explained in asked.call("blame", "CLAUDE.md").err
 
 

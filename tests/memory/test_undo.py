@@ -106,7 +106,7 @@ def test_refused_undo_names_the_later_changes(agent: Agent) -> None:
     _changed(agent, BEFORE, AFTER, AFTER + b"\n- Mine.\n", AFTER + b"\n- Mine.\n- More.\n")
     newest, later, place, *_ = _places(agent)
     refused = agent.call("undo", place, code=1).err
-    assert f"changed later, by change {later}, {newest}. To see the last change" in refused
+    assert f"changed again later, by change {later}, {newest}. To see the last change" in refused
 
 
 def test_file_is_undone_after_an_older_undo(agent: Agent) -> None:
@@ -128,7 +128,7 @@ def test_changed_line_is_not_taken_back(agent: Agent) -> None:
     file = _changed(agent, BEFORE, AFTER, AFTER.replace(b"last", b"never"))
     refused = agent.call("undo", _places(agent)[1], "--yes", code=1)
     assert b"never" in file.read_bytes()
-    assert "CLAUDE.md does not contain the lines" in refused.err
+    assert "CLAUDE.md no longer contains the lines" in refused.err
 
 
 def test_created_file_is_removed_and_returns(agent: Agent) -> None:
@@ -154,7 +154,7 @@ def test_version_that_was_not_kept_is_named(agent: Agent) -> None:
     for version in agent.own.glob("memory/*"):
         version.unlink()
     refused = agent.call("undo", "CLAUDE.md", code=1)
-    assert "does not have the text of CLAUDE.md before change" in refused.err
+    assert "does not have a copy of CLAUDE.md from before change" in refused.err
     assert "(earlier version not kept)" in agent.call("log", "--memory").out
     assert file.read_bytes() == b"b\n" * 300
 
@@ -367,7 +367,7 @@ def test_inexact_lines_are_not_written_later(agent: Agent, before: bytes) -> Non
     file.write_bytes(b"- Check.\n- Mine.\n")
     refused = agent.call("undo", place, "--yes", code=1)
     assert file.read_bytes() == b"- Check.\n- Mine.\n"
-    assert "nor the exact lines of this change" in refused.err
+    assert "does not know the exact lines of the change" in refused.err
 
 
 @pytest.mark.parametrize("then", [BEFORE, None])

@@ -134,7 +134,7 @@ def test_byte_order_mark_and_empty_playbook_are_fine() -> None:
         (b'{"sections": {"OTHERS": {}}}', "sections['OTHERS']: is not a list ({})"),
         (b'{"key_points": {}}', "key_points: is not a list ({})"),
         (b'{"a": 1,\n "b": }', "line 2, column 7: is not JSON: Expecting value"),
-        (b'{"sections": {"OTHERS": [', "the file ends there, so it was cut off"),
+        (b'{"sections": {"OTHERS": [', "the file ends at this place, so its end is missing"),
         (b'{"sections": {"OTHERS": ["\x01"]}}', "Invalid control character"),
         (b'{"sections": {\n"OTHERS": ["\xff"]}}', "line 2: is not UTF-8 (byte 0xff at offset 27)"),
         ('{"sections": {}}'.encode("utf-16"), "the file: is UTF-16; save the file as UTF-8"),

@@ -116,7 +116,7 @@ def test_what_git_pulled_into_the_section_is_gits(agent: Agent, tmp_path: Path) 
     git(agent.project, "clone", ".", tmp_path / "theirs")
     theirs = tmp_path / "theirs" / "AGENTS.md"
     theirs.write_text(
-        theirs.read_text().replace(("Write the failing test first."), "Run what we say.")
+        theirs.read_text().replace("Write the failing test first.", "Run what we say.")
     )
     git(tmp_path / "theirs", "commit", "-am", "a typo")
     git(agent.project, "pull", tmp_path / "theirs")
@@ -207,14 +207,19 @@ def test_repeated_edit_after_an_undo_is_new(agent: Agent) -> None:
             (
                 r"<!-- reflector:end -->\n",
                 "",
-                "AGENTS.md: line 5: the mark <!-- reflector:end --> is missing",
+                "AGENTS.md: line 5: the line <!-- reflector:end -->, which ends the copy, is "
+                "missing",
             ),
             (
                 r"(<!-- reflector:begin .*\n)",
                 r"\1=======\n\1",
                 "AGENTS.md: line 7: a second copy of the playbook begins",
             ),
-            (r"(?s)## Playbook.*?(?=<!-- reflector:end)", "", f"{_LEFT}the copy is empty"),
+            (
+                r"(?s)## Playbook.*?(?=<!-- reflector:end)",
+                "",
+                f"{_LEFT}the copy does not contain a rule",
+            ),
             (
                 r"(?=<!-- reflector:end)",
                 "\nBe brief.\n",

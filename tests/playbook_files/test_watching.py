@@ -180,7 +180,7 @@ def test_files_that_are_not_read_are_named(root: Path) -> None:
         "packages/web/CLAUDE.md",
         str(own),
     ]
-    ways_out = ("reflector check", "make it smaller", "loads CLAUDE.md instead")
+    ways_out = ("reflector check", "make the file smaller", "loads CLAUDE.md instead")
     assert all(any(way in note for way in ways_out) for note in found.omitted)
 
 
@@ -361,8 +361,8 @@ def test_files_above_the_project_are_named(root: Path) -> None:
     above.write_text("- Ask first\n")
     write(root, CLAUDE="- Run the tests\n")
     assert advice_of(root).omitted == (
-        f"not read: {above}, which agents load in each project below it; "
-        f"to check this file: reflector check {above}",
+        f"not read: {above}, which agents load in each project below this folder; to check this "
+        f"file: reflector check {above}",
     )
 
 

@@ -92,7 +92,7 @@ NOW = datetime(2026, 11, 28, 15, 30, tzinfo=UTC)
             "the monthly budget is spent: 5,000 of 5,000 tokens (setting monthly_tokens)",
             "this month's budget is spent; judging continues on 1 December",
         ),
-        ("it does not cite a rule", ""),
+        ("the session part does not cite a rule", ""),
     ],
     ids=["a day", "a month", "another reason"],
 )
@@ -144,8 +144,8 @@ def test_a_gate_says_what_is_left_or_why(
         ([SPENT], True),
         (["what is left of the budget is too little: template and playbook take 9"], True),
         (["the project is not among `projects` in your own configuration file"], False),
-        ([SPENT, "it does not cite a rule"], False),
-        (["it does not cite a rule", SPENT], True),
+        ([SPENT, "the session part does not cite a rule"], False),
+        (["the session part does not cite a rule", SPENT], True),
     ],
 )
 def test_what_was_last_skipped_for_a_budget_waits(
@@ -175,7 +175,7 @@ def test_what_was_last_skipped_for_a_budget_waits(
     ("fields", "said"),
     [
         *(({"live": False, "forced": forced}, "the playbook is empty") for forced in (False, True)),
-        ({"cited": False, "is_model": False}, "it does not cite a rule"),
+        ({"cited": False, "is_model": False}, "the session part does not cite a rule"),
         *(
             (fields, None)
             for fields in ({"cited": False}, {"cited": False, "forced": True}, {"is_model": False})
@@ -230,7 +230,7 @@ def test_no_model_reads_a_folder_of_never(
     event = recorded(ledger, tmp_path)
     closed = gate(layer="user", never=(folder,))
     assert check(ledger, event, closed, forced=forced) == NEVER_READ
-    with pytest.raises(BackendError, match="setting never"):
+    with pytest.raises(BackendError, match="setting `never`"):
         closed.reserve(ledger, 1)
 
 

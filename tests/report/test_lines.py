@@ -69,7 +69,8 @@ def test_report_prints_its_last_days(project: Agent) -> None:
         "helped most  pat-001  Write the failing test first.  1 session",
         "harmed most  mis-002  Mock the database.  2 sessions",
         "judges answered 3 questions for $0.00",
-        "The page quotes your sessions. To send the page to others: reflector report --share",
+        "The page quotes your sessions. To write a page that you can send to others: reflector "
+        "report --share",
     ]
 
 

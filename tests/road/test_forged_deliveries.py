@@ -28,7 +28,7 @@ def test_delivery_of_another_user_records_nothing(agent: Agent, tmp_path: Path, 
     agent.hook("SessionEnd", session_id="s-0", transcript_path="")  # the user has a key
     _another(agent, tmp_path).hook(event, session_id="s-1", transcript_path=str(_cited(tmp_path)))
     shown = agent.call("list").err
-    assert "this report lacks the seal of your hooks" in " ".join(shown.split())
+    assert "the file lacks the seal of your hooks" in " ".join(shown.split())
     assert (agent.counters()["pat-001"], agent.events("session.recorded")) == ((0, 0), [])
 
 

@@ -18,7 +18,7 @@ def test_there_are_five_formats() -> None:
 def test_a_foreign_transcript_is_refused_by_name(path: Path) -> None:
     with pytest.raises(UnknownTranscript, match=path.name) as refused:
         scan(path)
-    assert "can read the records of Claude Code" in str(refused.value)
+    assert "can read transcripts of Claude Code" in str(refused.value)
 
 
 def test_a_foreign_transcript_records_no_session(agent: Agent) -> None:

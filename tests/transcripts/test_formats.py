@@ -340,11 +340,11 @@ def test_lines_that_are_no_records_are_passed_over(
         (b'{"timestamp":"t","type":"resp', "bytes of an unfinished line"),
         (
             b"just words\n" * 10,
-            "its first lines are not JSON objects; .* records of .*Codex CLI.*Gemini CLI",
+            "its first lines are not JSON objects; .* transcripts of .*Codex CLI.*Gemini CLI",
         ),
         (
             b'{"type":"mystery"}\n' * 3,
-            "its first 3 records are unknown; reflector can read the records of Claude Code, Codex",
+            "its first 3 records are unknown; reflector can read transcripts of Claude Code, Codex",
         ),
         (b'{\n  "a": 1\n}\n', "not a transcript"),
         (

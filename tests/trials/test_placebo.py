@@ -186,7 +186,7 @@ def test_a_placebo_in_another_arm_is_found(agent: Agent, settle: Callable[[], No
     settle()
     agent.call("trial", "stop")
     assert (
-        "although the trial chose another text for these sessions"
+        "although the trial did not choose the placebo for these sessions"
         in agent.call("verify", code=1).out
     )
 

@@ -682,8 +682,8 @@ def test_each_task_is_compared_with_and_without(tasked: Agent, tmp_path: Path) -
         ("without", "2/4", "0.08"),
     ]
     assert (
-        "4 pairs of runs: 2 better with the advice, 0 worse. Chance alone gives such a result in "
-        "50.0% of comparisons"
+        "4 pairs of runs: with the advice, 2 were better and 0 were worse. Without any effect of "
+        "the advice, such a difference occurs in 50.0% of comparisons"
     ) in told
     assert tasked.events("session.recorded") == []
     again = tasked.call(*run).out  # the same commands are agreed to
@@ -694,9 +694,12 @@ def test_each_task_is_compared_with_and_without(tasked: Agent, tmp_path: Path) -
 
 def test_one_bullet_or_a_file_is_compared_alone(tasked: Agent, tmp_path: Path) -> None:
     run = ["trial", "run", tmp_path / "tasks", SCRIPT, "--yes"]
-    assert "0 better with the advice, 0 worse" in tasked.call(*run, "pat-002").out
+    assert "with the advice, 0 were better and 0 were worse" in tasked.call(*run, "pat-002").out
     (tmp_path / "rules.md").write_text("Begin with a failing test.")
-    assert "2 better with the advice, 0 worse" in tasked.call(*run, tmp_path / "rules.md").out
+    assert (
+        "with the advice, 2 were better and 0 were worse"
+        in tasked.call(*run, tmp_path / "rules.md").out
+    )
     assert "does not have a rule 'pat-777'" in tasked.call(*run, "pat-777", code=2).err
     assert (
         "does not contain a task"

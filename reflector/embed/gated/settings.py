@@ -98,7 +98,9 @@ def _section(mapping: Mapping[str, Any], section: str, faults: list[str]) -> Map
         values = values.get(part) or {}
         where = f"{where}.{part}".lstrip(".")
         if not isinstance(values, Mapping):
-            faults.append(f"{where} is {reprlib.repr(values)}; it must be a mapping")
+            faults.append(
+                f"{where} is {reprlib.repr(values)}; it must be a mapping of keys to values"
+            )
             return {}
     return values
 

@@ -191,7 +191,9 @@ def _readiness(config: Config, project: Path) -> Readiness:
     with suppress(ConfigError):
         if _path(config, project).is_file():
             return Readiness("fixtures")
-    fault = f"{config.fixtures} is not a file" if config.fixtures else "the file is not set"
+    fault = (
+        f"{config.fixtures} is not a file" if config.fixtures else "the setting `fixtures` is empty"
+    )
     return Readiness(f"fixtures: {fault}", "set `fixtures` to a file with recorded answers")
 
 

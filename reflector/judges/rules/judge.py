@@ -142,4 +142,4 @@ def _analysis(verdicts: dict[str, Judged]) -> str:
     counts = Counter(verdict.tag for verdict in verdicts.values())
     each = ", ".join(f"{counts[tag]} {tag}" for tag in VERDICTS if counts[tag])
     noun = "bullet" if len(verdicts) == 1 else "bullets"
-    return f"{len(verdicts)} cited {noun} judged by what followed: {each}."
+    return f"{len(verdicts)} cited {noun} judged by the evidence after each citation: {each}."

@@ -161,7 +161,7 @@ class ReflectorPromptBuilder:
         try:
             names.insert(0, f"{checked_dataset(dataset)}.txt")
         except DatasetRefused as error:  # no file can have this name, so no template has it
-            problems.append(f"reflector uses the template {_DEFAULT}: {error}")
+            problems.append(f"reflector uses the template {_DEFAULT}, because {error}")
         return self._filled(names, _PLACEHOLDERS, values, problems)
 
     def build_evaluation_prompt(
@@ -199,7 +199,7 @@ class ReflectorPromptBuilder:
                 if (template := self._own(name, known)) is not None:
                     break
             except TemplateError as error:
-                problems.append(f"reflector uses another template: {error}")
+                problems.append(f"reflector uses another template, because {error}")
         else:
             ours = resource_dir("prompts") / FOLDER / self.language / names[-1]
             template = read_template(names[-1], ours, known=known)

@@ -84,7 +84,7 @@ def test_settings_are_read_from_the_host() -> None:
         ("t3.reflection.log", "maybe", " is 'maybe'; it must be true or false"),
         ("t3.reflection.summary_tokens", "abc", " is 'abc'; it must be a whole number"),
         ("t3.reflection.summary_tokens", True, " is True; it must be a whole number"),
-        ("t3.reflection", [1], " is [1]; it must be a mapping"),
+        ("t3.reflection", [1], " is [1]; it must be a mapping of keys to values"),
     ],
 )
 def test_wrong_setting_is_named_with_value_and_remedy(key: str, value: Any, words: str) -> None:

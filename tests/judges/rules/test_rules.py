@@ -309,7 +309,7 @@ def test_agents_objection_is_harmful_only_if_configured(
         judge(helped, says("[mis-001 wrong: no]"), cited=("pat-001", "mis-001"))["tag"] == "helpful"
     )
     helped.insert(place, says("[pat-001 wrong: the records are numbered]"))
-    said = 'the agent said it was wrong: "the records are numbered"'
+    said = 'the agent said that the rule was wrong: "the records are numbered"'
     for wrong_counts, tag in ((False, "neutral"), (True, "harmful")):
         assert judge(helped, wrong_counts=wrong_counts) == {
             "name": "pat-001",
