@@ -54,9 +54,8 @@ class _Commands(click.Group):
         entry = COMMANDS.get(cmd_name)
         if entry is None:
             return None
-        command: click.Command = getattr(
-            import_module(f"reflector.cli.{entry.module}"), entry.function
-        )
+        module = import_module(f"reflector.cli.{entry.module}")
+        command: click.Command = getattr(module, cmd_name, None) or getattr(module, f"{cmd_name}_")
         command.hidden = cmd_name in HIDDEN
         _complete(command, cmd_name, entry.examples)
         return command

@@ -417,10 +417,14 @@ def _print_list(asked: Question, rows: Sequence[ListedJson], uses: Uses, *, reco
         below="PLACE" if "PLACE" in columns else "",
         notes=_quote_lines(rows),
     )
-    if not sys.stdout.isatty():
-        return
-    if "COUNTERS" in columns and "COUNTERS" not in omitted:
-        note(f"COUNTERS: {_COUNTERS}")
+    if sys.stdout.isatty():
+        if "COUNTERS" in columns and "COUNTERS" not in omitted:
+            note(f"COUNTERS: {_COUNTERS}")
+        _note_totals(asked, rows, uses)
+
+
+def _note_totals(asked: Question, rows: Sequence[ListedJson], uses: Uses) -> None:
+    """Note the number of rules in a list, and of their citations."""
     cited = sum(row.cited > 0 for row in rows)
     undecided = sum(row.undecided for row in rows)
     review = ""

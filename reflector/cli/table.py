@@ -1,4 +1,4 @@
-"""The commands of `reflector`: the module and the function of each, its group and its examples.
+"""The commands of `reflector`: the module of each, its group and its examples.
 
 Invariant: importing this module imports no command. A test compares each example with the options
 that the command accepts, and the hidden names with the command lines in users' files.
@@ -10,13 +10,14 @@ from typing import Final, NamedTuple
 
 
 class Entry(NamedTuple):
-    """A command: its module in reflector/cli, its function there, and its summary in the help.
+    """A command: its module in reflector/cli, and its summary in the help.
+
+    Its function in the module has its name, with a `_` at the end for a name of Python.
 
     examples  texts that may follow its name
     """
 
     module: str
-    function: str
     summary: str
     examples: tuple[str, ...] = ("",)
 
@@ -26,20 +27,17 @@ GROUPS: Final[dict[str, dict[str, Entry]]] = {
     "Start": {
         "check": Entry(
             "check",
-            "check",
             "Find rules your agent breaks",
             ("", "CLAUDE.md -n 20", "--judge claude --learn", "--dry-run"),
         ),
         "install": Entry(
             "install",
-            "install",
             "Connect your agent",
             ("", "--agent codex", "--scope project --dry-run"),
         ),
-        "status": Entry("status", "status", "Show recorded sessions"),
-        "doctor": Entry("doctor", "doctor", "Diagnose the setup", ("", "--fix", "--report")),
+        "status": Entry("status", "Show recorded sessions"),
+        "doctor": Entry("doctor", "Diagnose the setup", ("", "--fix", "--report")),
         "config": Entry(
-            "config",
             "config",
             "Show or change settings",
             (
@@ -55,40 +53,32 @@ GROUPS: Final[dict[str, dict[str, Entry]]] = {
     "Playbook": {
         "list": Entry(
             "playbook",
-            "list_",
             "List rules and their counts",
             ("", "flaky tests", "--since '60 days ago'", "--by model"),
         ),
-        "show": Entry(
-            "questions", "show", "Show a rule or a session", ("pat-001", "5f2a91c0", "41")
-        ),
+        "show": Entry("questions", "Show a rule or a session", ("pat-001", "5f2a91c0", "41")),
         "blame": Entry(
             "questions",
-            "blame",
             "Explain the counts of a rule",
             ("pat-001", "pat-001 --as-of '2 weeks ago'"),
         ),
-        "add": Entry("changes", "add", "Add a rule", ("pat 'Run the tests before you commit'",)),
+        "add": Entry("changes", "Add a rule", ("pat 'Run the tests before you commit'",)),
         "edit": Entry(
             "changes",
-            "edit",
             "Change one rule, or all rules",
             ("", "pat-001", "pat-001 'Run the tests, then the linter'", "pat-001 --section ctx"),
         ),
         "remove": Entry(
             "changes",
-            "remove",
             "Remove rules",
             ("pat-001", "pat-001 pat-002 --why 'the linter checks it'"),
         ),
         "undo": Entry(
             "undo",
-            "undo",
             "Undo your last change",
             ("", "pat-001", "41 --dry-run", "5f2a91c0 --why 'a test run'"),
         ),
         "review": Entry(
-            "review",
             "review",
             "Give verdicts, approve changes",
             (
@@ -107,12 +97,10 @@ GROUPS: Final[dict[str, dict[str, Entry]]] = {
     "Sessions": {
         "history": Entry(
             "sessions",
-            "history",
             "Record earlier sessions",
             ("--dry-run", "--since 2026-11-01", "--agent codex"),
         ),
         "reflect": Entry(
-            "reflect",
             "reflect",
             "Judge recorded sessions",
             ("", "5f2a91c0", "5f2a91c0 --judge anthropic --dry-run"),
@@ -121,20 +109,17 @@ GROUPS: Final[dict[str, dict[str, Entry]]] = {
     "Look": {
         "log": Entry(
             "questions",
-            "log",
             "List events",
             ("-n 10", "pat-001", "5f2a91c0", "yesterday", "'last week..' --type bullet.added"),
         ),
-        "stats": Entry("figures", "stats", "Show tokens and cost", ("", "--doubles pat-001")),
+        "stats": Entry("figures", "Show tokens and cost", ("", "--doubles pat-001")),
         "report": Entry(
-            "report",
             "report",
             "Write an HTML page",
             ("--open", "--since 2026-11-01 --share --out playbook.html"),
         ),
         "trial": Entry(
             "trials",
-            "trial",
             "Measure the effect of rules",
             (
                 "plan pat-001",
@@ -149,22 +134,19 @@ GROUPS: Final[dict[str, dict[str, Entry]]] = {
     "Keep": {
         "adopt": Entry(
             "transfer",
-            "adopt",
             "Give names to CLAUDE.md rules",
             ("CLAUDE.md", "--move CLAUDE.md", "--dry-run CLAUDE.md", "--rename playbook.json"),
         ),
-        "import": Entry("transfer", "import_", "Add another machine's ledger", ("ledger.ndjson",)),
+        "import": Entry("transfer", "Add another machine's ledger", ("ledger.ndjson",)),
         "export": Entry(
             "transfer",
-            "export",
             "Print playbook or ledger",
             ("--format ndjson > ledger.ndjson", "--as-of 2026-11-01"),
         ),
-        "verify": Entry("ledger", "verify", "Verify the ledger", ("", "--anchor heads.txt")),
-        "rebuild": Entry("ledger", "rebuild", "Recompute the counts", ("", "--check")),
+        "verify": Entry("ledger", "Verify the ledger", ("", "--anchor heads.txt")),
+        "rebuild": Entry("ledger", "Recompute the counts", ("", "--check")),
         "redact": Entry(
             "transfer",
-            "redact",
             "Erase text permanently",
             ("42 --why 'a customer is named'", "--where 'Jane Doe' --why GDPR"),
         ),
@@ -173,22 +155,19 @@ GROUPS: Final[dict[str, dict[str, Entry]]] = {
 
 #: The other commands that users type, in `reflector help --all`.
 MORE: Final[dict[str, Entry]] = {
-    "demo": Entry("demo", "demo", "Try reflector on sample sessions", ("", "shop")),
+    "demo": Entry("demo", "Try reflector on sample sessions", ("", "shop")),
     "merge": Entry(
         "changes",
-        "merge",
         "Merge rules into one rule",
         ("pat-001 pat-004 --dry-run --text 'Test first'",),
     ),
     "diff": Entry(
         "figures",
-        "diff",
         "Compare the playbook at two moments",
         ("2026-11-01..", "'last week..'", "10..42"),
     ),
     "sql": Entry(
         "figures",
-        "sql",
         "Query the ledger",
         (
             "'SELECT name, helpful FROM bullets'",
@@ -196,12 +175,9 @@ MORE: Final[dict[str, Entry]] = {
             "",
         ),
     ),
-    "team": Entry("sharing", "team", "Share rules through git", ("", "--dry-run", "--off")),
-    "mirror": Entry(
-        "sharing", "mirror", "Keep rules in AGENTS.md", ("AGENTS.md", "", "--off AGENTS.md")
-    ),
+    "team": Entry("sharing", "Share rules through git", ("", "--dry-run", "--off")),
+    "mirror": Entry("sharing", "Keep rules in AGENTS.md", ("AGENTS.md", "", "--off AGENTS.md")),
     "ledger": Entry(
-        "ledger",
         "ledger",
         "Copy and back up the ledger",
         (
@@ -220,7 +196,6 @@ MORE: Final[dict[str, Entry]] = {
     ),
     "lessons": Entry(
         "lessons",
-        "lessons",
         "List and recall lessons",
         (
             "",
@@ -231,18 +206,15 @@ MORE: Final[dict[str, Entry]] = {
     ),
     "judge": Entry(
         "judge",
-        "judge",
         "Choose who may judge your sessions",
         ("", "allow claude", "allow", "forbid"),
     ),
     "ingest": Entry(
         "sessions",
-        "ingest",
         "Record sessions from transcripts",
         ("session.jsonl", "--window whole session.jsonl", "--judge anthropic session.jsonl"),
     ),
     "lab": Entry(
-        "lab",
         "lab",
         "Tools for developers",
         (
@@ -252,19 +224,19 @@ MORE: Final[dict[str, Entry]] = {
             "bench fixtures",
         ),
     ),
-    "on": Entry("config", "on", "Turn reflector on in this project"),
-    "off": Entry("config", "off", "Turn reflector off in this project"),
-    "uninstall": Entry("install", "uninstall", "Disconnect your agent", ("", "--agent codex")),
-    "mcp": Entry("mcp", "mcp", "Serve an agent over MCP"),
-    "completion": Entry("called", "completion", "Set up tab completion for your shell", ("bash",)),
-    "help": Entry("help", "help_", "Search help and pages", ("", "redact a customer")),
+    "on": Entry("config", "Turn reflector on in this project"),
+    "off": Entry("config", "Turn reflector off in this project"),
+    "uninstall": Entry("install", "Disconnect your agent", ("", "--agent codex")),
+    "mcp": Entry("mcp", "Serve an agent over MCP"),
+    "completion": Entry("called", "Set up tab completion for your shell", ("bash",)),
+    "help": Entry("help", "Search help and pages", ("", "redact a customer")),
 }
 
 #: The commands that agents, shells and cron call.
 HIDDEN: Final[dict[str, Entry]] = {
-    "hook": Entry("called", "hook", "Record an agent's event", ("< event.json",)),
-    "drain": Entry("sessions", "drain", "Record queued sessions", ("", "--retry-failed")),
-    "statusline": Entry("called", "statusline", "Print a status line"),
+    "hook": Entry("called", "Record an agent's event", ("< event.json",)),
+    "drain": Entry("sessions", "Record queued sessions", ("", "--retry-failed")),
+    "statusline": Entry("called", "Print a status line"),
 }
 
 COMMANDS: Final = {
