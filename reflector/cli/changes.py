@@ -10,7 +10,7 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from functools import partial, wraps
+from functools import wraps
 from pathlib import Path
 from typing import Any
 
@@ -74,13 +74,12 @@ def _change(
     *,
     dry_run: bool,
     as_json: bool,
-    why: str | None = None,
-    begins: bool = False,
+    why: str | None,
 ) -> None:
     """Make changes of live bullets, and print how to undo them. For a dry run, only show them."""
     first = place.project().first_number
     reason = quote(why, 200) if why is not None else None
-    with place.changing(dry_run=dry_run, begins=begins) as ledger:
+    with place.changing(dry_run=dry_run, begins=changes[0].kind == "add") as ledger:
         before = ledger.bullets()
         changes = [_with_whole_names(place, ledger, change) for change in changes]
         if dry_run:
@@ -142,12 +141,10 @@ def print_changes(
     note(f"Undo: {undo}" if undo else otherwise)
 
 
-def _command(
-    function: Callable[..., Sequence[Change]], *, begins: bool = False
-) -> Callable[..., None]:
+def _command(function: Callable[..., Sequence[Change]]) -> Callable[..., None]:
     """Return a command from a function that returns changes of live bullets.
 
-    It has `--dry-run` and `--json`. If it `begins` a playbook, it creates the ledger.
+    It has `--dry-run` and `--json`.
     """
 
     @wraps(function)
@@ -159,7 +156,7 @@ def _command(
     ) -> None:
         changes = function(place, **own)
         if changes:
-            _change(place, changes, dry_run=dry_run, as_json=as_json, why=why, begins=begins)
+            _change(place, changes, dry_run=dry_run, as_json=as_json, why=why)
 
     return asked
 
@@ -183,7 +180,7 @@ def alike_to(change: Change, bullets: Sequence[Bullet]) -> list[str]:
 @click.command()
 @click.argument("section", type=SECTION)
 @click.argument("text")
-@partial(_command, begins=True)
+@_command
 def add(place: Place, section: str, text: str) -> Sequence[Change]:
     """Add a rule; reflector chooses its name.
 

@@ -169,9 +169,10 @@ def _may_judge_now(named: str | None) -> Mapping[str, consent.Agreed]:
 
     The user is not asked.
     """
-    installed = consent.installed_clients() if named in JUDGES else {}
-    terms = installed.get(named or "")
-    return {str(named): terms} if terms and not client_fault(str(named), terms) else {}
+    if named is None or named not in JUDGES:
+        return {}
+    terms = consent.installed_clients().get(named)
+    return {named: terms} if terms and not client_fault(named, terms) else {}
 
 
 def _with_judge(place: Place, named: str | None) -> Project:

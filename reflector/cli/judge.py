@@ -95,7 +95,7 @@ def judge(ctx: click.Context, as_json: bool) -> None:
         return
     newest = offers.estimate(config)
     if newest.prompts:
-        whose = f"{_last_sessions(newest)} in all projects (at most {_tokens(newest)})"
+        whose = f"{_last_sessions(newest)} in all projects (at most {newest.tokens:,} tokens)"
         say(f"The prices below are for {whose}.")
         say(f"To see the price of judging this project's rules: {place.command('check')}")
     columns = ("judge", "version", "model", "may judge", "price", "text goes to")
@@ -132,10 +132,6 @@ def _row(offer: Offer) -> tuple[str, ...]:
 def _last_sessions(newest: Estimate) -> str:
     number = len(newest.prompts)
     return "your last session" if number == 1 else f"your last {counted(number, 'session')}"
-
-
-def _tokens(newest: Estimate) -> str:
-    return f"{newest.tokens:,} tokens"
 
 
 @judge.command()
@@ -376,7 +372,7 @@ def estimate_words(config: Config) -> str:
     newest = offers.estimate(config)
     if not newest.prompts:
         return ""
-    return f" ({_last_sessions(newest)} in all projects: at most {_tokens(newest)})"
+    return f" ({_last_sessions(newest)} in all projects: at most {newest.tokens:,} tokens)"
 
 
 def end_first(project: Path) -> None:

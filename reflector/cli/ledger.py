@@ -327,7 +327,8 @@ def policy(place: Place, name: Counting | None, why: str | None, as_json: bool) 
             shaped(
                 AdoptionJson,
                 event,
-                **{key: (event.data or {}).get(key) for key in ("counting", "reason")},
+                counting=event.facts.get("counting"),
+                reason=event.facts.get("reason"),
             )
             for event in adoptions(opened)
         ]

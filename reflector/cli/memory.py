@@ -273,7 +273,7 @@ def is_memory(place: Place, text: str) -> bool:
     if not (events := _at(place, text)):
         with opened(place) as stores:
             return change_named(stores, text) is not None
-    return bool(events) and events[0].type == MEMORY_CHANGED
+    return events[0].type == MEMORY_CHANGED
 
 
 def _at(place: Place, position: str) -> list[Event]:

@@ -80,7 +80,7 @@ def show(asked: Question, what: str) -> None:
     lines.
     """
     ledger = asked.ledger
-    if is_name(what):
+    if is_name(what) or bullet_named(ledger, what) is not None:
         _show_bullet(asked, find_bullet(ledger, what, asked.then))
         return
     if POSITION.fullmatch(what):
@@ -89,9 +89,6 @@ def show(asked: Question, what: str) -> None:
         if memory.is_memory(asked.place, what):
             memory.print_change(asked.place, what, as_json=asked.as_json)
             return
-    if bullet_named(ledger, what) is not None:
-        _show_bullet(asked, find_bullet(ledger, what, asked.then))
-        return
     try:
         target = target_named(ledger, what)
     except UnknownReference:
@@ -122,11 +119,10 @@ def _show_bullet(asked: Question, row: BulletRow) -> None:
 
         print_json(shaped(ShownJson, listed, recent=marks, events=events))
         return
-    demoted = uses.demoted(row)
     say(f"{row.name}  {row.text}")
-    end = uses.places.get(row.name) or row.end
+    demoted = f"demoted: {listed.demoted}" if listed.demoted else ""
     checked = f"checked: {listed.checked}" if listed.checked else ""
-    notes = (SECTIONS[row.section], end, f"demoted: {demoted}" if demoted else "", checked)
+    notes = (SECTIONS[row.section], listed.place or row.end, demoted, checked)
     say(", ".join(filter(None, notes)))
     for line in worth(listed, uses.votes[row.name], marks):
         say(line)
@@ -153,17 +149,12 @@ def _show_event(asked: Question, event: Event) -> None:
     if asked.answers(event):
         return
     say(f"{event.type} at position {event.position}: {summary(event)}")
-    whole = json_of(event).items()
-    shown = {
-        key: value
-        for key, value in whole
+    facts = [
+        (key, value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
+        for key, value in json_of(event).items()
         if value not in (None, {}) and key not in ("type", "position")
-    }
-    words = (
-        value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-        for value in shown.values()
-    )
-    print_facts(zip(shown, words, strict=True), 14, 2)
+    ]
+    print_facts(facts, 14, 2)
 
 
 def _show_session(asked: Question, session_id: str) -> None:

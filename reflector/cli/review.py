@@ -9,10 +9,9 @@ from __future__ import annotations
 import re
 import shlex
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
-from itertools import chain, zip_longest
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import zip_longest
 from typing import NamedTuple
 
 import click
@@ -115,8 +114,8 @@ class WaitingJson:
     """
 
     citations: list[OpenCitation]
-    proposals: list[Proposal]
-    memory: list[MemoryJson]
+    proposals: list[Proposal] = field(default_factory=list)
+    memory: list[MemoryJson] = field(default_factory=list)
 
 
 @click.group(cls=_Review, invoke_without_command=True)
@@ -141,40 +140,27 @@ def review(ctx: click.Context, session: str | None, as_json: bool) -> None:
         with place.changing() as ledger:
             for gone in proposing.sweep_proposals(ledger)[1]:
                 note(f"This proposal no longer applies: {gone.change.line}. {gone.why}")
-    with _waiting(place, session) as waiting:
-        if not is_by_key:
-            _print(place, waiting, as_json=as_json)
-            return
-        cases: list[_Case] = [
-            *map(_CitationCase, waiting.citations),
-            *map(_ProposalCase, waiting.proposals),
-            *map(_MemoryCase, waiting.memory),
-        ]
-    if cases:
+    waiting = _waiting(place, session)
+    cases: list[_Case] = [
+        *map(_CitationCase, waiting.citations),
+        *map(_ProposalCase, waiting.proposals),
+        *map(_MemoryCase, waiting.memory),
+    ]
+    if is_by_key and cases:
         _decide_by_key(place, cases)
     else:
-        note(_NOTHING)
+        _print(place, waiting, as_json=as_json)
 
 
-class _Waiting(NamedTuple):
-    """The things that wait for you; citations are read one by one."""
-
-    citations: Iterator[OpenCitation]
-    proposals: list[Proposal]
-    memory: list[MemoryJson]
-
-
-@contextmanager
-def _waiting(place: Place, session: str | None, *, decided: bool = False) -> Iterator[_Waiting]:
+def _waiting(place: Place, session: str | None, *, decided: bool = False) -> WaitingJson:
     with place.reading() as ledger:
         session_id = session_named(ledger, session) if session is not None else None
-        cited = citations(ledger, session_id=session_id, decided=decided)
-        if session is not None:
-            yield _Waiting(cited, [], [])
-            return
-        proposals = proposing.read_proposals(ledger, waiting=not decided)
-        changed = memory_waiting(place) if place.project().config.memory == "tell" else []
-        yield _Waiting(cited, proposals, changed)
+        waiting = WaitingJson([*citations(ledger, session_id=session_id, decided=decided)])
+        if session is None:
+            waiting.proposals = proposing.read_proposals(ledger, waiting=not decided)
+            if place.project().config.memory == "tell":
+                waiting.memory = memory_waiting(place)
+    return waiting
 
 
 @review.command("list")
@@ -183,20 +169,18 @@ def _waiting(place: Place, session: str | None, *, decided: bool = False) -> Ite
 @click.pass_obj
 def list_(place: Place, session: str | None, as_json: bool) -> None:
     """List all citations and proposals."""
-    with _waiting(place, session, decided=True) as waiting:
-        _print(place, waiting, as_json=as_json)
+    _print(place, _waiting(place, session, decided=True), as_json=as_json)
 
 
-def _print(place: Place, waiting: _Waiting, *, as_json: bool) -> None:
+def _print(place: Place, waiting: WaitingJson, *, as_json: bool) -> None:
     if as_json:
-        print_json(WaitingJson(list(waiting.citations), waiting.proposals, waiting.memory))
+        print_json(waiting)
         return
-    first = next(waiting.citations, None)
-    if not (first or waiting.proposals or waiting.memory):
+    if waiting == WaitingJson([]):
         note(_NOTHING)
         return
-    if first:
-        cited = map(_cells, chain([first], waiting.citations))
+    if waiting.citations:
+        cited = map(_cells, waiting.citations)
         table(("rule", "session", "cited", "verdict", "reason"), cited, extra=("cited",))
         verdict = "NAME helpful|harmful|neutral --session SESSION"
         note(f"To decide: {place.command('review', verdict)}")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
 
 import click
 
@@ -24,11 +23,9 @@ from reflector.cli.options import (
 )
 from reflector.cli.output import hide_breaks, note, safe, shaped
 from reflector.events.event import POLICY_ADOPTED
+from reflector.ledger.store import Ledger
 from reflector.playbook.names import is_name
 from reflector.playbook_files.moving import take_back
-
-if TYPE_CHECKING:
-    from reflector.ledger.store import Ledger
 
 #: The most names of rules in a question about their removal.
 _MOST_NAMES = 5
