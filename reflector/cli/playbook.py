@@ -6,10 +6,10 @@ Invariant: a bullet is described in the same way wherever it is shown, now or at
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -22,11 +22,9 @@ from reflector.playbook.evidence import FEWEST
 from reflector.text.phrases import counted
 
 if TYPE_CHECKING:
-    from reflector.audit.checked import Checked, CheckedLine, QuotedVerdict
+    from reflector.audit.checked import Checked, QuotedVerdict
     from reflector.cli.app import Place
-    from reflector.ledger.usage import Usage
     from reflector.playbook.evidence import Votes
-    from reflector.playbook.ranking import Standing
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,7 +85,7 @@ class ListedJson(BulletRow):
         return words + "".join(f", {number} {word}" for number, word in rest if number)
 
 
-class Uses(NamedTuple):
+class Uses:
     """Bullets as of now or of a moment, with their use and their verdicts.
 
     usage         the sessions of each bullet
@@ -100,41 +98,25 @@ class Uses(NamedTuple):
     places        the file and line of each bullet that stays in a file
     """
 
-    rows: list[BulletRow]
-    usage: Usage
-    told: set[str] | None
-    has_tellings: bool
-    standing: Standing
-    votes: Mapping[str, Votes]
-    found: Checked | None
-    checked: Mapping[str, CheckedLine]
-    places: Mapping[str, str]
-
-    @classmethod
-    def of(cls, asked: Question) -> Uses:
-        """Return all bullets as of now or of a moment."""
+    def __init__(self, asked: Question) -> None:
         from reflector.audit.citations import observed, use
         from reflector.playbook.ranking import pinned_names
         from reflector.playbook_files.places import places
         from reflector.sessions.told import ranks, told_names, told_text
 
         project = asked.place.project()
-        rows = asked.playbook.rows()
-        usage = use(asked.ledger, asked.past)
+        rates = project.config.finding_rates
         text = told_text(project.root) if asked.then is None else ""
-        found = _found(asked)
-        lines = found.lines if found is not None else ()
-        return cls(
-            rows=rows,
-            usage=usage,
-            told=told_names(text) if text else None,
-            has_tellings=any(used.shown for used in usage.bullets.values()),
-            standing=ranks(usage, pinned_names(project.config.pinned, rows)),
-            votes=observed(rows, asked.past, usage.bullets, rates=project.config.finding_rates),
-            found=found,
-            checked={line.name: line for line in lines if line.sessions},
-            places=places(asked.ledger, project.root, rows),
-        )
+        self.rows = asked.playbook.rows()
+        self.usage = use(asked.ledger, asked.past)
+        self.told = told_names(text) if text else None
+        self.has_tellings = any(used.shown for used in self.usage.bullets.values())
+        self.standing = ranks(self.usage, pinned_names(project.config.pinned, self.rows))
+        self.votes = observed(self.rows, asked.past, self.usage.bullets, rates=rates)
+        self.found = _found(asked)
+        lines = self.found.lines if self.found is not None else ()
+        self.checked = {line.name: line for line in lines if line.sessions}
+        self.places = places(asked.ledger, project.root, self.rows)
 
     def json(self, row: BulletRow) -> ListedJson:
         """Return a bullet as `list --json` has it."""
@@ -158,15 +140,11 @@ class Uses(NamedTuple):
             corrected=votes.rates is not None,
             told=None if self.told is None or row.status == "watched" else row.name in self.told,
             told_sessions=used.shown if self.has_tellings else None,
-            demoted=self.demoted(row),
+            demoted=self.standing.why_demoted(row) if row.status == "live" else None,
             checked=checked.result if checked is not None else None,
             place=self.places.get(row.name),
             newest_verdict=checked.newest_verdict if checked is not None else None,
         )
-
-    def demoted(self, row: BulletRow) -> str | None:
-        """Return the reason why a bullet gives way to others; None if it does not."""
-        return self.standing.why_demoted(row.bullet) if row.status == "live" else None
 
 
 def _found(asked: Question) -> Checked | None:
@@ -262,7 +240,7 @@ def list_(
 
     For at most three rules, `list` also prints the newest verdict of a judge, with its quote.
     """
-    uses = Uses.of(asked)
+    uses = Uses(asked)
     every = uses.rows if counting is None else _recounted(asked, uses.rows, counting)
     known = [uses.json(row) for row in every if removed or row.is_rule]
     rows = _selected(known, section, since, " ".join(words))

@@ -110,7 +110,7 @@ def show(asked: Question, what: str) -> None:
 
 
 def _show_bullet(asked: Question, row: BulletRow) -> None:
-    uses = Uses.of(asked)
+    uses = Uses(asked)
     events = about(asked.ledger, row, upto=asked.upto)
     listed = uses.json(row)
     marks = recent(_steps_of(asked, row), asked.past)
@@ -299,7 +299,7 @@ def _print_sessions(place: Place, row: BulletRow) -> None:
 
 def _worth(asked: Question, row: BulletRow, steps: Sequence[Step]) -> Iterator[str]:
     """Return the use and the votes of a rule, in lines."""
-    uses = Uses.of(asked)
+    uses = Uses(asked)
     return worth(uses.json(row), uses.votes[row.name], recent(steps, asked.past))
 
 

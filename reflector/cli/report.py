@@ -76,7 +76,7 @@ def _page(place: Place, since: str | None, moment: str | None, *, share: bool) -
     with place.reading() as ledger:
         is_empty = moment is None and not ledger.window_states()
         asked = Question(place, ledger, moment, as_json=False)
-        uses = Uses.of(asked)
+        uses = Uses(asked)
         rules = [uses.json(row) for row in asked.playbook.rows() if row.is_rule]
         return page_of(
             ledger,
