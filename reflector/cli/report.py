@@ -69,7 +69,7 @@ def _default(place: Place) -> Path:
 
 
 def _page(place: Place, since: str | None, moment: str | None, *, share: bool) -> Page:
-    from reflector.report.page import page_of
+    from reflector.report.page import Page
     from reflector.sessions.checks import kept_sessions
 
     broken = () if share or moment is not None else _rows_to_look_at(place)
@@ -78,7 +78,7 @@ def _page(place: Place, since: str | None, moment: str | None, *, share: bool) -
         asked = Question(place, ledger, moment, as_json=False)
         uses = Uses(asked)
         rules = [uses.json(row) for row in asked.playbook.rows() if row.is_rule]
-        return page_of(
+        return Page(
             ledger,
             asked.then,
             sorted(rules, key=ORDERS["best"]),

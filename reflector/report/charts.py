@@ -237,11 +237,11 @@ def _ticks(most: float) -> list[int]:
 def _short(number: int) -> str:
     """Return a number in its short form, such as 950, 12k or 1.5M."""
     value = float(abs(number))
-    for unit in ("", "k", "M", "G"):
-        if value < 1000 or unit == "G":
-            return f"{value:.3g}{unit}"
+    units = ["", "k", "M", "G"]
+    while value >= 1000 and len(units) > 1:
         value /= 1000
-    raise AssertionError(number)
+        del units[0]
+    return f"{value:.3g}{units[0]}"
 
 
 def _number(value: int, y: float) -> str:

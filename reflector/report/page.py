@@ -17,16 +17,16 @@ from reflector.audit.difference import CAME_AND_WENT, Changed, difference
 from reflector.audit.moments import span_of
 from reflector.audit.overruled import by_judge, overruled
 from reflector.audit.stats import Stats, Week, ledger_stats, weeks
-from reflector.audit.worked import Worked, WorkedModels
+from reflector.audit.worked import WorkedModels
 from reflector.embed.lessons.book import lesson_book
 from reflector.ledger.answers import Group
 from reflector.ledger.as_of import Past
 from reflector.playbook.evidence import HARMS
 from reflector.playbook.ranking import pinned_names
-from reflector.report.memory import Memory, memory_of
+from reflector.report.memory import memory_of
 from reflector.report.rules import Rule, rules_of, steps_of, texts_of
-from reflector.report.summary import Summary, summary_of
-from reflector.report.waits import Command, Waiting, waiting
+from reflector.report.summary import summary_of
+from reflector.report.waits import Command, waiting
 from reflector.trials.trial import TrialStatus, standing, trial_place, trials
 
 if TYPE_CHECKING:
@@ -100,7 +100,7 @@ class Trial(NamedTuple):
     stopped: str | None
 
 
-class Page(NamedTuple):
+class Page:
     """The report of the present or of a past moment.
 
     at         the time at which the last event was recorded
@@ -115,105 +115,71 @@ class Page(NamedTuple):
     kept       the number of the project's sessions that the agents keep, if the ledger has none
     """
 
-    project: str
-    command: Command
-    is_past: bool
-    position: int
-    counting: str
-    chain: str
-    at: str
-    stats: Stats
-    rules: Sequence[Rule]
-    shown: Sequence[Rule]
-    contested: Sequence[Rule]
-    harming: Sequence[Rule]
-    changes: Changes
-    weeks: Weeks
-    waiting: Sequence[Waiting] | None
-    judges: Judges
-    worked: Sequence[Worked]
-    checks: Checks | None
-    context: Context
-    months: Sequence[Group]
-    lessons: Sequence[Any]
-    trial: Trial | None
-    memory: Memory
-    summary: Summary
-    broken: Sequence[Any]
-    kept: int
+    def __init__(
+        self,
+        ledger: Ledger,
+        past: Past | None,
+        listed: Sequence[Any],
+        checked: Checked | None,
+        *,
+        project: Project,
+        command: Command,
+        since: str | None,
+        broken: Sequence[Any],
+        kept: int,
+    ) -> None:
+        """Read the report of a ledger.
+
+        listed  the live rules as `list --json` has them, in the order of the page
+        since   the moment from which changes are counted; None for seven days before
+
+        Raises:
+            UnknownReference: `since` does not name a moment.
+            LedgerError: the ledger cannot be read.
+        """
+        then = past or Past(ledger)
+        config = project.config
+        self.project = project.root.name
+        self.command = command
+        self.broken = broken
+        self.kept = kept
+        self.is_past = past is not None
+        self.position = then.position
+        self.counting = then.counting
+        self.chain = "" if self.is_past else ledger.head().chain
+        self.at = _last_time(ledger, then)
+        week_ago = datetime.fromisoformat(self.at) - timedelta(days=_DAYS)
+        since = since or f"{week_ago:%Y-%m-%dT%H:%MZ}"
+        first, _ = span_of(ledger, f"{since}..{then.position}")
+        self.rules = rules_of(listed, checked, config.finding_rates)
+        self.checks = _checks(checked)
+        pinned = pinned_names(config.pinned, then.rows())
+        self.context = _context(self.rules, {*pinned, *_useful(self.checks)}, config.prune_after)
+        self.contested = [rule for rule in self.rules if rule.is_contested]
+        self.harming = [rule for rule in reversed(self.rules) if rule.is_harming]
+        lists = (self.contested, self.harming, self.context.wasted)
+        linked = (rule for rules in lists for rule in rules[:MOST_LINKS])
+        names = {rule.row.name for rule in chain(self.rules[:MOST_RULES], linked)}
+        steps = steps_of(ledger, then, names)
+        self.shown = _with_history(ledger, then, self.rules, {name: steps[name] for name in names})
+        self.changes = Changes(since, sorted(_changes(ledger, first, then), key=_most_changed))
+        self.weeks = _weeks(ledger, then)
+        self.waiting = None if self.is_past else waiting(ledger, command)
+        replaced = overruled(steps)
+        self.judges = Judges(replaced, by_judge(replaced))
+        self.stats = ledger_stats(ledger, past)
+        self.months = _months(self.stats)
+        self.worked = WorkedModels(ledger, past).models(self.stats.sessions)
+        lessons = lesson_book(past or ledger)
+        self.lessons = sorted(lessons, key=lambda lesson: -lesson.effectiveness)
+        self.trial = _trial(ledger, project, past)
+        self.memory = memory_of(project, ledger, first, then.position, is_past=self.is_past)
+        self.summary = summary_of(ledger, then, since, first)
 
     @property
     def anchors(self) -> set[str]:
         """The names of the rules that the page contains."""
         return {rule.row.name for rule in self.shown}
-
-
-def page_of(
-    ledger: Ledger,
-    past: Past | None,
-    listed: Sequence[Any],
-    checked: Checked | None,
-    *,
-    project: Project,
-    command: Command,
-    since: str | None,
-    broken: Sequence[Any] = (),
-    kept: int = 0,
-) -> Page:
-    """Return the report of a ledger.
-
-    listed  the live rules as `list --json` has them, in the order of the page
-    since   the moment from which changes are counted; None for seven days before
-    broken, kept  as in `Page`
-
-    Raises:
-        UnknownReference: `since` does not name a moment.
-        LedgerError: the ledger cannot be read.
-    """
-    then = past or Past(ledger)
-    at = _last_time(ledger, then)
-    since = since or f"{datetime.fromisoformat(at) - timedelta(days=_DAYS):%Y-%m-%dT%H:%MZ}"
-    first, _ = span_of(ledger, f"{since}..{then.position}")
-    rules = rules_of(listed, checked, project.config.finding_rates)
-    checks = _checks(checked)
-    pinned = pinned_names(project.config.pinned, then.rows())
-    context = _context(rules, {*pinned, *_useful(checks)}, project.config.prune_after)
-    contested = [rule for rule in rules if rule.is_contested]
-    harming = [rule for rule in reversed(rules) if rule.is_harming]
-    linked = (contested[:MOST_LINKS], harming[:MOST_LINKS], context.wasted[:MOST_LINKS])
-    names = {rule.row.name for rule in chain(rules[:MOST_RULES], *linked)}
-    steps = steps_of(ledger, then, names)
-    changed = sorted(_changes(ledger, first, then), key=_most_changed)
-    stats = ledger_stats(ledger, past)
-    replaced = overruled(steps)
-    return Page(
-        project=project.root.name,
-        command=command,
-        is_past=past is not None,
-        position=then.position,
-        counting=then.counting,
-        chain="" if past is not None else ledger.head().chain,
-        at=at,
-        stats=stats,
-        rules=rules,
-        shown=_with_history(ledger, then, rules, {name: steps[name] for name in names}),
-        contested=contested,
-        harming=harming,
-        changes=Changes(since, changed),
-        weeks=_weeks(ledger, then),
-        waiting=None if past is not None else waiting(ledger, command),
-        judges=Judges(replaced, by_judge(replaced)),
-        checks=checks,
-        context=context,
-        months=_months(stats),
-        lessons=sorted(lesson_book(past or ledger), key=lambda lesson: -lesson.effectiveness),
-        trial=_trial(ledger, project, past),
-        memory=memory_of(project, ledger, first, then.position, is_past=past is not None),
-        summary=summary_of(ledger, then, since, first),
-        worked=WorkedModels(ledger, past).models(stats.sessions),
-        broken=broken,
-        kept=kept,
-    )
 
 
 def _last_time(ledger: Ledger, then: Past) -> str:
