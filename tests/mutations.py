@@ -880,7 +880,7 @@ MUTATIONS = [
     Mutation(AGENT, "if fault := client.version_fault(version):", "if False:", JUDGED),
     Mutation(VERSIONS, "if _numbers(version) < _numbers(since):", "if False:", JUDGED),
     Mutation(CHECK_PLAN, "judge not in agreed and not plan.lacks:", "False:", CHECK_ONLY),
-    Mutation(CHECK_ROWS, "if signals_of(rule):", "if False:", PAGES),
+    Mutation(CHECK_ROWS, "Part.LOOK if signals_of(rule) else", "", PAGES),
     Mutation(CHECK_ROWS, "no * 2 > number and not rule.result", "no and not rule.result", PAGES),
     Mutation(CHECK_ROWS, "counts.came_up or counts.run", "counts.run", PAGES),
     Mutation(CHECK_ROWS, "if rule.forbids else counts.against", "", PAGES),

@@ -27,6 +27,7 @@ from reflector.check.facts import (
 from reflector.check.plan import Look
 from reflector.check.project_files import last_edit, missing_paths
 from reflector.check.results import Began, results
+from reflector.counts.around import BANS
 from reflector.counts.occasions import names_case
 from reflector.counts.repeated import Repeated as CountedSentences
 from reflector.counts.rules import Rule, rule_of
@@ -192,7 +193,7 @@ def _rule(
     checked = judged.by_line.get(line)
     said = count.last_said
     at = time_of(said.timestamp) if said is not None else None
-    is_general = not names_case(line.heading) or count.counting.rule.phase != ""
+    is_general = not names_case(line.heading) or count.counting.rule.phase not in ("", BANS)
     return RuleFacts(
         place=line.place,
         text=line.text,

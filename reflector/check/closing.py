@@ -14,7 +14,7 @@ from shlex import quote
 from reflector.audit.checked import Checked
 from reflector.check.facts import PageFacts, Step
 from reflector.check.plan import Plan, Typed, judge_title
-from reflector.check.rows import Part, part_of, rows_of
+from reflector.check.rows import Part, needs_judge, part_of, rows_of
 from reflector.prices import price_words
 from reflector.text.phrases import counted
 
@@ -71,11 +71,11 @@ def _sessions(facts: PageFacts, command: Callable[..., str]) -> Iterator[Step]:
 
 def _judge_line(facts: PageFacts, plan: Plan, typed: Typed, command: Callable[..., str]) -> Step:
     """Return the price of a judge, and the command that asks the judge."""
-    unjudged = sum(part_of(rule) is Part.JUDGE for rule in facts.rules)
+    unjudged = sum(map(needs_judge, facts.rules))
     whose = f"To judge {counted(unjudged, 'rule')}" if unjudged else "To judge every rule"
     only = next(iter(plan.shares)) if len(plan.shares) == 1 else None
-    asks = plan.lacks or command(*typed.words(typed.judge or only))
-    return Step(f"{whose}: {cost_words(plan)}", asks)
+    reason = f"{whose}: {cost_words(plan)}"
+    return Step(reason, plan.lacks or command(*typed.words(typed.judge or only)))
 
 
 def cost_words(plan: Plan) -> str:

@@ -45,7 +45,6 @@ from reflector.transcripts.heads import is_whole
 from reflector.transcripts.reading import messages_at, open_session
 
 _CACHE = "counts.json"
-_EITHER = "sessions that used a command of the rule"
 #: Returns the standing of a rule at the start of a session: "since", "before" or "unknown".
 StandingOf = Callable[[Rule, datetime], str]
 
@@ -103,9 +102,7 @@ class RuleCount:
 
     @property
     def occasion(self) -> str:
-        if self.counting.occasion:
-            return self.counting.occasion.label
-        return _EITHER if self.is_choice else ""
+        return self.counting.occasion.label if self.counting.occasion else ""
 
     @property
     def is_choice(self) -> bool:
@@ -117,7 +114,7 @@ class RuleCount:
         period = {"since": self.since, "before": self.before}.get(standing, self.unknown)
         against = self.counting.negated
         named = self.counting.named or against
-        acts = marks.run | marks.written
+        acts = marks.acts
         came_up = self._came_up(marks)
         is_late = self.counting.is_before and not marks.came_up & IN_TIME
         is_fact = self.counting.rule.is_fact
@@ -130,7 +127,7 @@ class RuleCount:
         signs = acts | marks.came_up & MENTIONED
         self.may_apply |= self.counting.is_open or signs > 0
         period.sessions += 1
-        period.came_up += came_up and self.occasion != ""
+        period.came_up += came_up and (self.is_choice or self.occasion != "")
         period.ran += is_run and self.counting.named > 0
         period.run += is_asked_for and is_run_in_time
         is_chosen = self.is_choice and not self.counting.is_before and acts & named > 0
@@ -148,11 +145,9 @@ class RuleCount:
 
     def _came_up(self, marks: Marks) -> bool:
         """Return whether the marks show that the agent could follow or break the rule."""
-        acts = marks.run | marks.written
-        named = self.counting.named or self.counting.negated
-        occasion = self.counting.occasion
-        if occasion is None:
-            return not self.is_choice or acts & (named | self.counting.negated) > 0
+        named = self.counting.named
+        if self.counting.occasion is None:
+            return not self.is_choice or marks.acts & (named | self.counting.negated) > 0
         if self.counting.is_before and marks.came_up & UNKNOWN:
             self.lacks_start = True
             return False

@@ -19,6 +19,7 @@ from reflector.check.rows import (
     fact_rows,
     followed_words,
     known_words,
+    needs_judge,
     part_of,
     parts,
     quiet_rows,
@@ -186,7 +187,7 @@ def _tail(facts: PageFacts, rules_by_part: Mapping[Part, list[RuleFacts]]) -> It
         text = cut(plain_words(first.text), max(12, WIDTH - width(frame)))
         yield frame.replace('""', f'"{text}"')
     others = (Part.UNSEEN, Part.NEW, Part.JUDGE)
-    shown = [_heading(part, rules) for part in others if (rules := rules_by_part[part])]
+    shown = [*filter(None, (_heading(part, rules_by_part) for part in others))]
     if facts.rules:
         more = ", and the sessions of a row marked +" if facts.repeated else ""
         shown.append(f"To see every rule{more}: {_ALL}")
@@ -199,12 +200,18 @@ def _tail(facts: PageFacts, rules_by_part: Mapping[Part, list[RuleFacts]]) -> It
     yield from lines
 
 
-def _heading(part: Part, rules: Sequence[RuleFacts]) -> str:
-    """Return the name of a part with the number of its rules."""
-    words = f"{part.upper()}: {counted(len(rules), 'rule')}"
+def _heading(part: Part, rules_by_part: Mapping[Part, list[RuleFacts]]) -> str:
+    """Return the name of a part with the number of its rules; "" for a part without rules. Rules
+    that you repeated may need a judge, too.
+    """
+    rules = rules_by_part[part]
+    above = sum(map(needs_judge, rules_by_part[Part.LOOK])) if part is Part.JUDGE else 0
+    words = f"{part.upper()}: {counted(len(rules) + above, 'rule')}"
     if part is Part.UNSEEN:
         words += f" ({sum(rule.tokens for rule in rules):,} tokens)"
-    return words
+    if above:
+        words += f", {above} of them above"
+    return words if rules or above else ""
 
 
 def _steps(steps: Sequence[Step]) -> Iterator[str]:
@@ -233,7 +240,7 @@ def _whole_parts(rules_by_part: Mapping[Part, list[RuleFacts]], speech: Speech) 
     for part, rules in rules_by_part.items():
         if part is Part.LOOK or not rules:
             continue
-        yield _heading(part, rules)
+        yield _heading(part, rules_by_part)
         for rule in rules:
             yield from _labelled(
                 rule.place, len(rule.place), [plain_words(rule.text), *known_words(rule, speech)]

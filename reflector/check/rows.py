@@ -73,8 +73,18 @@ class Row:
 
 def part_of(rule: RuleFacts) -> Part:
     """Return the part of the page to which a rule belongs."""
-    if signals_of(rule):
-        return Part.LOOK
+    return Part.LOOK if signals_of(rule) else _part_without_signals(rule)
+
+
+def needs_judge(rule: RuleFacts) -> bool:
+    """Return whether only a judge can find out if a rule was followed. Your own words do not show
+    it.
+    """
+    names = {signal.name for signal in signals_of(rule)}
+    return names <= {_SAID_AGAIN} and _part_without_signals(rule) is Part.JUDGE
+
+
+def _part_without_signals(rule: RuleFacts) -> Part:
     if _is_followed(rule):
         return Part.FOLLOWED
     if not rule.counts.sessions and not rule.judged_since.asked:
@@ -243,7 +253,7 @@ def _followed(rule: RuleFacts, *, before: bool = False) -> tuple[int, int]:
     if answers.followed:
         return sum(answers.followed.values()), len(answers.followed)
     counts = rule.before if before else rule.counts
-    if rule.forbids or not (rule.has_words and (rule.names_command or rule.is_choice)):
+    if not (rule.has_words and (rule.names_command or rule.is_choice)):
         return 0, 0
     return min(counts.done, counts.came_up), counts.came_up
 
@@ -265,11 +275,10 @@ def _calls_can_show(rule: RuleFacts) -> bool:
     """Return whether the calls of sessions show each time that a rule applied."""
     if rule.lacks_start or not (rule.has_words and rule.counts.sessions):
         return False
-    if rule.names_command and rule.occasion:
-        return True
     # Without an occasion, calls do not show when a command was due.
-    asks_for_command = rule.names_command and not rule.forbids
-    return not (asks_for_command or rule.may_apply)
+    if rule.names_command:
+        return rule.is_choice or rule.occasion != ""
+    return not rule.may_apply
 
 
 def _broken(rule: RuleFacts) -> int:
@@ -313,10 +322,6 @@ def _said_words(rule: RuleFacts, speech: Speech) -> str:
 def _breaches(rule: RuleFacts, counts: Counts) -> int:
     """Return the least number of sessions in which the agent broke a rule."""
     return max(counts.written, counts.run) if rule.forbids else counts.against
-
-
-def _breached(rule: RuleFacts) -> int:
-    return _breaches(rule, rule.counts)
 
 
 def _breached_words(rule: RuleFacts, speech: Speech) -> str:
@@ -364,8 +369,8 @@ def _doubted(rule: RuleFacts) -> int:
 
 
 def _doubted_words(rule: RuleFacts, _: Speech) -> str:
-    words = _share_words("broken in", _no(rule.judged_since.followed), "that a judge read")
-    return f"{words}, too few to tell"
+    shares = _no(rule.judged_since.followed)
+    return _share_words("broken in", shares, "that a judge read, too few to tell")
 
 
 #: The signal of your own words, which does not show whether the agent followed the rule.
@@ -374,7 +379,7 @@ _SAID_AGAIN = "said again"
 SIGNALS: Sequence[Signal] = (
     Signal("broken", _broken, _broken_words),
     Signal("harmful", _harmed, _harmed_words),
-    Signal("forbidden", _breached, _breached_words),
+    Signal("forbidden", lambda rule: _breaches(rule, rule.counts), _breached_words),
     Signal(_SAID_AGAIN, lambda rule: rule.counts.said, _said_words),
     Signal("not run", _missed, _missed_words),
     Signal(

@@ -88,8 +88,7 @@ def _change(
             steps = apply_changes(ledger, changes, actor="human", first=first, reason=reason)
     print_steps(place, steps, as_json=as_json)
     for change in changes:
-        known = [*before, *_file_rules(place, change)]
-        for line in alike_to(change, known):
+        for line in alike_to(place, change, before):
             note(line)
 
 
@@ -161,15 +160,18 @@ def _command(function: Callable[..., Sequence[Change]]) -> Callable[..., None]:
     return asked
 
 
-def alike_to(change: Change, bullets: Sequence[Bullet]) -> list[str]:
-    """Return a line for each other bullet that a new or revised text repeats or contradicts."""
+def alike_to(place: Place, change: Change, bullets: Sequence[Bullet]) -> list[str]:
+    """Return a line for each other rule, also in a loaded file, that a new or revised text repeats
+    or contradicts.
+    """
     section = change.section or next(
         (bullet.section for bullet in bullets if bullet.name == change.name), None
     )
     if change.kind not in ("add", "revise") or section is None:
         return []
     lines = []
-    others = [bullet for bullet in bullets if bullet.name not in change.about]
+    known = [*bullets, *_file_rules(place, change)]
+    others = [bullet for bullet in known if bullet.name not in change.about]
     for pair in near(change.text or "", section, others):
         other = next(bullet for bullet in pair.bullets if bullet.name)
         verb = "contradicts" if pair.kind == "contradiction" else "may repeat"

@@ -419,7 +419,7 @@ class _ProposalCase:
                 return False
             change = proposal.change
             (step,) = plan_changes(ledger, [change], first=place.project().first_number)
-            alike = alike_to(change, ledger.bullets())
+            alike = alike_to(place, change, ledger.bullets())
         title = "a new rule?" if change.kind == "add" else f"{change.kind} {' '.join(change.about)}"
         when = short_time(proposal.proposed_at)
         say(f"\n{number}  {title}  from {proposal.origin}, {when}", bold=True)

@@ -123,6 +123,11 @@ class Marks(NamedTuple):
     said: int = 0
     came_up: int = 0
 
+    @property
+    def acts(self) -> int:
+        """The bits of the tokens that the agent ran or wrote."""
+        return self.run | self.written
+
     def joined(self, other: Marks) -> Marks:
         """Return the marks of both. `other` is later, so the first order of a command and the
         occasion remains.

@@ -171,9 +171,8 @@ def _propose(ledger: Ledger, event: NewEvent, in_files: Callable[[], Iterable[st
     wish = next((each for each in said if each["form"] != _NOT_A_RULE), None)
     if wish is None:
         return False
-    reason = (
-        "the user asked for this rule" if is_standing else "the user asked for this in two sessions"
-    )
+    how_often = "in more than one session"
+    reason = f"the user asked for this {'rule' if is_standing else how_often}"
     change = Change("add", section=wish["section"], text=wish["text"])
     row = _removed_before(rows, wish["text"])
     if row:

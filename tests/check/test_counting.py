@@ -83,6 +83,13 @@ def test_forbidden_command_has_no_order(project: Project, tmp_path: Path) -> Non
     assert (tally.run, tally.ran) == (1, 0)
 
 
+def test_choice_without_an_occasion_is_never_due(project: Project, tmp_path: Path) -> None:
+    rule = rule_of("Use `pnpm i`, not `npm i`.")
+    files = _found(tmp_path, Session("s-1").runs("npm i", ""))
+    count = _counts(project, files, rule).by_rule[rule.key]
+    assert (count.occasion, count.since.against, count.since.came_up) == ("", 1, 1)
+
+
 def test_rule_counts_where_it_is_loaded(project: Project, tmp_path: Path) -> None:
     rule = rule_of("Never use `eval()`.", scope=("ui/*.{ts,tsx}",))
     sessions = (

@@ -34,7 +34,7 @@ def test_page_shows_the_rules_to_look_at() -> None:
         "  21  Run `make lint` before you commit.   run in 3 of 9 sessions that committed",
         "  40  Put translations into `locales/`.         locales/ does not exist any more",
         'FOLLOWED: 1 rule, such as "Run `make test` after each chan…" (11 of 11 sessions)',
-        "NEVER CAME UP: 1 rule (9 tokens)   NEEDS A JUDGE: 7 rules",
+        "NEVER CAME UP: 1 rule (9 tokens)   NEEDS A JUDGE: 8 rules, 1 of them above",
         "To see every rule, and the sessions of a row marked +: check --all",
         "To keep these counts when your agent deletes its sessions: reflector install",
     ]

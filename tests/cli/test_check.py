@@ -178,7 +178,7 @@ def test_free_check_sends_and_leaves_nothing(fresh: Agent, api: Api) -> None:
     assert shown[0].startswith("CLAUDE.md: 6 rules, 1 fact, ")
     assert shown[1].endswith(" Nothing was sent anywhere.")
     assert '   +  "Ask me before you add a dependency."' in shown
-    assert any(line.startswith("NEEDS A JUDGE: 5 rules") for line in shown)
+    assert any(line.startswith("NEEDS A JUDGE: 6 rules, 1 of them above") for line in shown)
     assert shown[-1].endswith(": reflector install")
 
 
@@ -191,7 +191,7 @@ def test_connected_agent_keeps_counts_with_history(fresh: Agent) -> None:
 def test_price_of_a_judge_is_before_its_command(fresh: Agent) -> None:
     shown = " ".join(fresh.call("check").out.split())
     priced = (
-        r"To judge 5 rules: 4 sessions read by Anthropic's API, "
+        r"To judge 6 rules: 4 sessions read by Anthropic's API, "
         r"at most [\d,]+ tokens, \$0\.\d\d: "
     )
     assert re.search(priced + "reflector check --judge anthropic", shown)

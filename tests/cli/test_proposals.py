@@ -176,6 +176,12 @@ def test_contradiction_and_two_sections_are_only_shown(
     assert [one["change"]["kind"] for one in waiting(agent)] == ["merge", "remove"]
 
 
+def test_proposal_names_a_rule_of_a_file(agent: Agent) -> None:
+    (agent.project / "CLAUDE.md").write_text("# Rules\n\n- Always keep the changelog short.\n")
+    proposed(agent, Change("add", section="pat", text="Keep the changelog short."))
+    assert "This rule may repeat CLAUDE.md:3" in agent.call("review", keys="q").out
+
+
 def test_key_decides_on_a_proposal_at_once(agent: Agent) -> None:
     assert "Nothing is waiting for you." in agent.call("review", keys="").err
     add = Change("add", section="pat", text="Run the linter before you commit.")
