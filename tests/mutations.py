@@ -520,7 +520,9 @@ MUTATIONS = [
     Mutation(SCOPES, "(around.asks_you() or", "(", COUNTED),
     Mutation(COUNT, "(token.negated and is_capitals)", "False", COUNTED),
     Mutation(USAGE, "if not _is_of_file(telling):", "if True:", SHOWN_IN_FILES),
-    Mutation(USAGE, 'query + of_files, \'%"via":"file"%\'', "query", SHOWN_IN_FILES),
+    Mutation(
+        USAGE, "(data IS NULL OR data NOT LIKE ?)", "(data IS NULL OR data <> ?)", SHOWN_IN_FILES
+    ),
     Mutation(LOADED, "and agent in self.agents.get(line.file, ())", "", SHOWN_IN_FILES),
     Mutation(LOADED, "is Standing.SINCE", "is not Standing.BEFORE", SHOWN_IN_FILES),
     Mutation(LOADED, "if name not in known", "if True", SHOWN_IN_FILES),

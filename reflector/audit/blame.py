@@ -29,7 +29,7 @@ from reflector.events.event import (
 from reflector.events.sessions import quoted_in, rationale_of, said_wrong
 from reflector.handover import words
 from reflector.ledger.as_of import Past
-from reflector.ledger.reader import events_where, whose
+from reflector.ledger.reader import whose
 
 if TYPE_CHECKING:
     from reflector.ledger.store import Ledger
@@ -451,9 +451,8 @@ def _judged(ledger: Ledger, tags: Iterable[Event]) -> dict[str, _Judged]:
     windows = {event.event_id: event for event in ledger.having(window_ids)}
     answers: dict[tuple[str | None, str], list[Event]] = defaultdict(list)
     where = f"{whose([REFLECTION_ANSWERED])} AND target_id IN ? ORDER BY position"
-    with ledger.asking() as sql:
-        for event in events_where(sql, where, window_ids):
-            answers[event.target_id, event.actor].append(event)
+    for event in ledger.matching(where, window_ids):
+        answers[event.target_id, event.actor].append(event)
     return {
         completed.reflection_id or "": _Judged.of_reading(
             completed,

@@ -77,9 +77,8 @@ def _positions_about(ledger: Ledger, name: str, types: Iterable[str] = NAMING_TY
         f"{NOT_A_TAG} AND type IN ({rare_types}) "
         f"AND (data IS NULL OR {position_of}(data, ?) > 0)"
     )
-    with ledger.asking() as sql:
-        positions = [row[0] for row in sql.rows(tags, name)]
-        doubtful = [row[0] for row in sql.rows(candidates, f'"{name}"')]
+    positions = [row[0] for row in ledger.query(tags, name)]
+    doubtful = [row[0] for row in ledger.query(candidates, f'"{name}"')]
     naming = [event for event in ledger.at(doubtful) if name in names_in(event.type, event.facts)]
     merges = {event.facts["name"] for event in naming if name in event.fact("sources", ())}
     if merges:  # undoing a merge is also about its sources

@@ -154,9 +154,8 @@ def _like(ledger: Ledger, beginning: str) -> list[tuple[Kind, str]]:
         "SELECT event_id FROM event WHERE playbook_id = ? AND event_id >= ? AND event_id < ? "
         "ORDER BY 1 LIMIT ?"
     )
-    with ledger.asking() as sql:
-        completed = sql.rows(reflections, len(beginning), beginning, _MAX_CANDIDATES)
-        others = sql.rows(events, beginning, f"{beginning}g", _MAX_CANDIDATES)
+    completed = ledger.query(reflections, len(beginning), beginning, _MAX_CANDIDATES)
+    others = ledger.query(events, beginning, f"{beginning}g", _MAX_CANDIDATES)
     return [*(("reflection", row[0]) for row in completed), *(("event", row[0]) for row in others)]
 
 
@@ -291,7 +290,6 @@ def _in_session(ledger: Ledger, text: str, which: Literal["min", "max"]) -> int:
     if not sessions:
         raise UnknownReference(f"{text!r:.80} is not a date, a position or a session; {_WAYS}")
     where = "playbook_id = ? AND session_id = ?"
-    with ledger.asking() as sql:
-        query = f"SELECT {which}(position) FROM event WHERE {where}"  # noqa: S608
-        (position,) = sql.row(query, sessions[0])
+    query = f"SELECT {which}(position) FROM event WHERE {where}"  # noqa: S608
+    [(position,)] = ledger.query(query, sessions[0])
     return int(position)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from reflector.audit.blame import Step, blame_bullets
 from reflector.events.event import BULLET_TAGGED, HUMAN
-from reflector.ledger.reader import events_where, whose
+from reflector.ledger.reader import whose
 
 if TYPE_CHECKING:
     from reflector.ledger.as_of import Past
@@ -25,8 +25,7 @@ def judged_by_person(ledger: Ledger, then: Past) -> list[str]:
         LedgerError: the ledger cannot be read.
     """
     where = f"{whose((BULLET_TAGGED,))} AND actor = ? AND position <= ?"
-    with ledger.asking() as sql:
-        tags = events_where(sql, where, HUMAN, then.position)
+    tags = ledger.matching(where, HUMAN, then.position)
     by_person = {str(event.fact("name")) for event in tags}
     return [name for name in then.entries if name in by_person]
 

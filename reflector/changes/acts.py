@@ -33,7 +33,7 @@ from reflector.events.event import (
     identity,
     tx_of,
 )
-from reflector.ledger.reader import events_where, of_types
+from reflector.ledger.reader import of_types
 from reflector.ledger.store import Ledger
 
 #: The types of acts that you must name to take them back.
@@ -114,8 +114,7 @@ def _your_acts(ledger: Ledger) -> _YourActs:
     """Return your acts. A verdict by hand is the completion of its reflection, and includes the
     retractions of that reflection.
     """
-    with ledger.asking() as sql:
-        verdicts = events_where(sql, _VERDICTS, HUMAN)
+    verdicts = ledger.matching(_VERDICTS, HUMAN)
     events = sorted([*ledger.events(types=_READ), *verdicts], key=lambda event: event.position)
     # Older versions wrote no transaction id. In a file of your own, a user's acts from that time
     # are yours.

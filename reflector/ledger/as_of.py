@@ -78,11 +78,9 @@ class Past:
     @cached_property
     def updated_at(self) -> str | None:
         """The time of the last change of a bullet or a count."""
-        with self.ledger.asking() as sql:
-            row = sql.row(_LAST_TAG, self.ledger.playbook_id, self.position)
-        of_last_tag = row[0] if row else None
-        times = filter(None, (of_last_tag, self._book.updated_at))
-        return max(times, default=None)
+        rows = self.ledger.query(_LAST_TAG, self.ledger.playbook_id, self.position)
+        times = [time for (time,) in rows]
+        return max(filter(None, [*times, self._book.updated_at]), default=None)
 
     def family(self, name: str) -> dict[str, int]:
         """Return the bullets whose evidence counts for a bullet, each with the position after which

@@ -90,8 +90,7 @@ class Reader:
         """Return the playbook's head."""
         if self._held_head:
             return self._held_head
-        with self._reading() as sql:
-            head = Head(*sql.row(_HEAD))
+        head = Head(*self.query(_HEAD)[0])
         if self._held:
             self._held_head = head
         return head
@@ -121,11 +120,10 @@ class Reader:
             "position = (SELECT playbook.position FROM playbook WHERE playbook.id = "
             "playbook_id) AND type = ?"
         )
-        with self._reading() as sql:
-            events = _readable(events_where(sql, last, LEDGER_MOVED))
+        events = _readable(self.matching(last, LEDGER_MOVED))
         if not events:
             return None
-        to = (events[0].data or {}).get("to")
+        to = events[0].fact("to")
         return LedgerMoved(
             f"the playbook {self.name!r} moved from {self.engine.url.shown} to {to}, so nothing "
             f"was appended. Set `ledger_url` to {to}, with a user and password if needed, "
@@ -158,8 +156,7 @@ class Reader:
         else:
             where += f" ORDER BY position LIMIT {_PAGE}"
         while True:
-            with self._reading() as sql:
-                page = events_where(sql, where, *first, *values)
+            page = self.matching(where, *first, *values)
             yield from _readable(page)
             if len(page) < _PAGE:
                 return
@@ -174,8 +171,7 @@ class Reader:
         )
         before = MAX_INT
         while True:
-            with self._reading() as sql:
-                page = events_where(sql, where, type_, before)
+            page = self.matching(where, type_, before)
             yield from _readable(page)
             if len(page) < _FEW_EVENTS:
                 return
@@ -198,20 +194,17 @@ class Reader:
 
     def has(self, type_: str) -> bool:
         """Return whether there is an event of a type. The type must not be that of tags."""
-        with self._reading() as sql:
-            return sql.row(_HAS_TYPE, type_) is not None
+        return bool(self.query(_HAS_TYPE, type_))
 
     def having(self, event_ids: Collection[str]) -> list[Event]:
         """Return those of these events that the ledger has, in order."""
-        with self._reading() as sql:
-            return _readable(events_where(sql, "event_id IN ? ORDER BY position", event_ids))
+        return _readable(self.matching("event_id IN ? ORDER BY position", event_ids))
 
     def targeting(self, event_id: str, types: Collection[str] = ()) -> list[Event]:
         """Return the events whose target is this one, in order. If types are given, return only
         events of those types.
         """
-        with self._reading() as sql:
-            events = _readable(events_where(sql, "target_id = ? ORDER BY position", event_id))
+        events = _readable(self.matching("target_id = ? ORDER BY position", event_id))
         return [event for event in events if not types or event.type in types]
 
     def of_sessions(self, session_ids: Collection[str | None], types: Sequence[str]) -> list[Event]:
@@ -219,14 +212,10 @@ class Reader:
         session.
         """
         named = [session_id for session_id in session_ids if session_id is not None]
-        with self._reading() as sql:
-            events = events_where(
-                sql, f"session_id IN ? AND {whose(types)} ORDER BY position", named
-            )
-            if len(named) < len(session_ids):
-                events += events_where(
-                    sql, f"session_id IS NULL AND {whose(types)} ORDER BY position"
-                )
+        condition = f"{whose(types)} ORDER BY position"
+        events = self.matching(f"session_id IN ? AND {condition}", named)
+        if len(named) < len(session_ids):
+            events += self.matching(f"session_id IS NULL AND {condition}")
         return _readable(events)
 
     def retracted(self, *event_ids: str) -> frozenset[str]:
@@ -239,8 +228,7 @@ class Reader:
             "SELECT target_id FROM retraction"
             " WHERE playbook_id = ? AND active = 1 AND target_id IN ?"
         )
-        with self._reading() as sql:
-            return frozenset(target_id for (target_id,) in sql.rows(query, event_ids))
+        return frozenset(target_id for (target_id,) in self.query(query, event_ids))
 
     def retractions(self, event_id: str) -> list[Event]:
         """Return the retraction of an event, the retraction of that one, and so on, in order. The
@@ -254,9 +242,18 @@ class Reader:
         """Return the events at these positions, in order. With `unreadable`, include unreadable
         events.
         """
-        with self._reading() as sql:
-            events = events_where(sql, "position IN ? ORDER BY position", positions)
+        events = self.matching("position IN ? ORDER BY position", positions)
         return events if unreadable else _readable(events)
+
+    def matching(self, where: str, *values: object) -> list[Event]:
+        """Return the events of a condition, including unreadable events, as `events_where`."""
+        with self._reading() as sql:
+            return events_where(sql, where, *values)
+
+    def query(self, query: str, *values: object) -> list[Any]:
+        """Return the rows of a query; its first value is the playbook's id."""
+        with self._reading() as sql:
+            return sql.rows(query, *values)
 
     def all_at(self, positions: Collection[int]) -> dict[int, Event]:
         """Return the event at each of these positions, which come from a table.
@@ -305,8 +302,7 @@ class Reader:
         return next(iter(self._rows("name = ?", name)), None)
 
     def _rows(self, condition: str, *values: object) -> list[BulletRow]:
-        with self._reading() as sql:
-            rows = sql.rows(f"{_BULLETS} AND {condition} ORDER BY ordinal", *values)
+        rows = self.query(f"{_BULLETS} AND {condition} ORDER BY ordinal", *values)
         bullets = [BulletRow(*row) for row in rows]
         for bullet in bullets:
             if bullet.section not in SECTIONS:
@@ -359,23 +355,20 @@ class Reader:
             f"SELECT state, count({counted}) FROM session_window"  # noqa: S608
             " WHERE playbook_id = ? GROUP BY state ORDER BY state"
         )
-        with self._reading() as sql:
-            return dict(sql.rows(query))
+        return dict(self.query(query))
 
     def windows_in(self, *states: str) -> list[WindowRow]:
         """Return the windows in these states, oldest first."""
         return self._windows("state IN ?", states)
 
     def _windows(self, condition: str, *values: object, order: str = "position") -> list[WindowRow]:
-        with self._reading() as sql:
-            rows = sql.rows(f"{_WINDOWS} AND {condition} ORDER BY {order}", *values)
+        rows = self.query(f"{_WINDOWS} AND {condition} ORDER BY {order}", *values)
         return [WindowRow(*row) for row in rows]
 
     def seen(self, keys: Sequence[int]) -> set[int]:
         """Return those record keys that a window already contains."""
         query = 'SELECT "key" FROM record WHERE playbook_id = ? AND "key" IN ?'
-        with self._reading() as sql:
-            return {key for (key,) in sql.rows(query, keys)}
+        return {key for (key,) in self.query(query, keys)}
 
     def updated_at(self) -> str | None:
         """Return the time of the last change of a bullet or a count, which is `recorded_at` of its
@@ -399,12 +392,8 @@ class Reader:
         return tuple(row) if row else None
 
     def _projection(self, columns: str, name: str) -> Any:
-        with self._reading() as sql:
-            return sql.row(
-                f"SELECT {columns} FROM projection"  # noqa: S608
-                " WHERE playbook_id = ? AND name = ?",
-                name,
-            )
+        query = f"SELECT {columns} FROM projection WHERE playbook_id = ? AND name = ?"  # noqa: S608
+        return next(iter(self.query(query, name)), None)
 
     @contextmanager
     def snapshot(self) -> Iterator[None]:

@@ -462,10 +462,12 @@ def told_texts(ledger: Reader) -> int:
         LedgerError: the ledger cannot be read.
     """
     where = of_types(TELLING_TYPES)
-    with ledger.asking() as sql:
-        query = f"SELECT count(*) FROM event WHERE playbook_id = ? AND {where}"  # noqa: S608
-        of_files = " AND (data IS NULL OR data NOT LIKE ?)"
-        return int(sql.row(query + of_files, '%"via":"file"%')[0])
+    query = (
+        f"SELECT count(*) FROM event WHERE playbook_id = ? AND {where}"  # noqa: S608
+        " AND (data IS NULL OR data NOT LIKE ?)"
+    )
+    [(texts,)] = ledger.query(query, '%"via":"file"%')
+    return int(texts)
 
 
 #: The state before the first event.

@@ -511,8 +511,7 @@ def _metas_of_month(
         "SELECT meta, count(*) FROM event "  # noqa: S608
         f"WHERE playbook_id = ? AND {of_types(types)} AND position > ? GROUP BY meta"
     )
-    with ledger.asking() as sql:
-        return [(object_in(meta)[0], times) for meta, times in sql.rows(query, after)]
+    return [(object_in(meta)[0], times) for meta, times in ledger.query(query, after)]
 
 
 def waiting_for_budget(ledger: Ledger) -> list[WindowRow]:

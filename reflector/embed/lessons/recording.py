@@ -206,9 +206,7 @@ def lessons_beginning(ledger: Reader, beginnings: Sequence[str]) -> list[str]:
         f" AND type = ? AND type <> '{BULLET_TAGGED}'"
         " AND substr(event_id, 1, 8) IN ? ORDER BY position"
     )
-    with ledger.asking() as sql:
-        rows = sql.rows(query, LESSON_RECORDED, beginnings)
-    return [event_id for (event_id,) in rows]
+    return [event_id for (event_id,) in ledger.query(query, LESSON_RECORDED, beginnings)]
 
 
 def _append(ledger: Ledger, event: NewEvent, subject: Key, key: Key | None) -> Appended:
