@@ -471,6 +471,10 @@ class _File:
         time = state.loaded.last_updated
         if version is None or version.content == self._dumped(base.bullets, time):
             return None
+        # The base of a shared file contains all changes that git made before. git makes a further
+        # one only if it gives the version back as it is.
+        if state.kind == "shared" and state.raw != version.content:
+            return None
         loaded = self._load(version.content)
         return None if loaded.problems or loaded.last_updated != time else loaded
 

@@ -643,6 +643,13 @@ def test_branches_give_one_name_to_two_rules(first: Clone) -> None:
         assert first.counts() == wanted
 
 
+def test_edit_of_uncommitted_rule_keeps_evidence(first: Clone) -> None:
+    first.call("add", "pat", "Ask first.")
+    first.counted("pat-002", id="s-1")
+    first.playbook.write_text(first.playbook.read_text().replace("Ask first.", "Always ask."))
+    assert first.counts()["pat-002"] == ("Always ask.", 1, 0)
+
+
 def test_rebuild_check_names_git(first: Clone) -> None:
     first.call("add", "pat", "Ask first.")
     first.publish("Added")
