@@ -172,7 +172,7 @@ def of(room: str, names: str) -> Iterator[str]:
     return (f"reflector/{room}/{name}.py" for name in names.split())
 
 
-STATE, EFFECTS, BULLETS = of("events", "state effects bullets")
+STATE, EFFECTS, BULLETS, RENAMED = of("events", "state effects bullets renamings")
 STORE, APPENDING, PROJECTION, COUNTERS = of("ledger", "store append projection counters")
 AS_OF, USAGE, ANSWERS, ROWS = of("ledger", "as_of usage answers rows")
 SPOOLED, TAKEN, PIPED, INJECTION = of("sessions", "spool intake drain injection")
@@ -181,8 +181,8 @@ ENDS, STORED, HISTORY, ERASED, MACHINES, ASKING = of(
 )
 (FOUND_TRANSCRIPTS,) = of("sessions", "found_transcripts")
 PROVEN, COMPARED = of("proof", "verify tables")
-RECONCILED, VERDICTS, MATCHED, SURVEYED, MERGE, SAME_BULLETS, RENAMED = of(
-    "exchange", "agreement verdicts matching survey merge bullets renamings"
+RECONCILED, VERDICTS, MATCHED, SURVEYED, MERGE, SAME_BULLETS = of(
+    "exchange", "agreement verdicts matching survey merge bullets"
 )
 STEP, GATED_SETTINGS, GATED_TURN, GATED_LOG = of("embed/gated", "__init__ settings turn log")
 CONFIG, LOCATE = "reflector/config.py", "reflector/locate.py"
@@ -1047,7 +1047,7 @@ MUTATIONS = [
     Mutation(
         SURVEYED, "for name, later in later_names.items()}", "for name, later in ()}", GIT_NAMES
     ),
-    Mutation(MERGE, "if is_by_git(event.type, event.actor, facts):", "if False:", GIT_NAMES),
+    Mutation(MERGE, "if is_renaming(event.type, event.actor, facts):", "if False:", GIT_NAMES),
     Mutation(FILE_EDITS, "self._arrived = arriving", "self._arrived = {}", GIT_NAMES),
     Mutation(SURVEYED, "checked if own else until_now(checked)", "checked", PAIRED),
     Mutation(SAME_BULLETS, "            self._with_its_text(their_bullets),\n", "", PAIRED),

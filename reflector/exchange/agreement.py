@@ -29,8 +29,8 @@ from reflector.events.event import (
     identity,
 )
 from reflector.events.registry import EVENT_TYPES, bullets_brought, fold
+from reflector.events.renamings import Renamings, is_of_name, renamed_into, with_names
 from reflector.events.state import REDACTED, Playbook
-from reflector.exchange.renamings import Renamings, renamed_into, with_names
 from reflector.exchange.verdicts import ACTOR
 from reflector.ledger.append import just_after
 from reflector.ledger.counters import Counters
@@ -178,6 +178,10 @@ def _under_later_names(
             yield replace(event, type=ev.BULLET_ADDED, data=advice)
             if event.type == ev.BULLET_REMOVED:
                 yield event
+            continue
+        if is_of_name(event.type, event.actor, event.facts) and renamings.is_joined(
+            event.facts["name"], event.position, event.meta
+        ):
             continue
         later_names = renamings.later_names(event.type, event.facts, event.position, event.meta)
         facts = with_names(event.type, event.facts, later_names) if later_names else event.facts

@@ -23,6 +23,7 @@ from reflector.events import event as ev
 from reflector.events.event import MERGED, MODEL, TX, NewEvent, first_moment, identity
 from reflector.events.fields import unpack_keys
 from reflector.events.registry import EVENT_TYPES
+from reflector.events.renamings import JOINED, is_renaming, with_names
 from reflector.events.state import REDACTED
 from reflector.exchange import agreement, verdicts
 from reflector.exchange.bullets import bullet_histories
@@ -35,14 +36,12 @@ from reflector.exchange.matching import (
     id_beside,
     is_kept_beside,
 )
-from reflector.exchange.renamings import is_by_git, with_names
 from reflector.exchange.survey import (
     Collision,
     Lines as Lines,
     Survey,
     compare_heads,
     free_names,
-    is_local,
     match_bullets,
     read_survey,
 )
@@ -218,14 +217,22 @@ class _Merging:
 
         Raises: _NothingNew, LedgerError.
         """
+        self._append(self._joining(name, into) for name, into in self.survey.joined.items())
         while page := list(islice(lines, _PAGE)):
             self._take_page(page)
-        if self.done.added or self._has_restated():
+        is_changed = self.done.added or self.survey.joined
+        if is_changed or self._has_restated():
             self._finish()
-        is_new = self.done.added or self.done.restated or self._brings_models()
+        is_new = is_changed or self.done.restated or self._brings_models()
         if not is_new:
             self.done.merged_at = None
             raise _NothingNew
+
+    def _joining(self, name: str, into: str) -> NewEvent:
+        """Return the event that joins a bullet of this ledger with the bullet that it is."""
+        event_id = identity(ev.BULLET_REMOVED, JOINED, name, self.writing.chain)
+        data = {"name": name, "reason": JOINED, "into": into}
+        return NewEvent(ev.BULLET_REMOVED, event_id, data, verdicts.ACTOR)
 
     def _has_restated(self) -> bool:
         """Return whether counters here may be based on a count that a merge restated. Later
@@ -254,7 +261,7 @@ class _Merging:
             present_id = self._present_id(line, prepared)
             new_id = self._new_id(line, prepared) if present_id is None else None
             # An event that is not appended because its id is taken is the same fact in other words.
-            is_same_fact = own_id in self.our_events and not is_local(line)
+            is_same_fact = own_id in self.our_events and not self.survey.is_local(line)
             fact_id = own_id if is_same_fact else None
             self.our_ids[line.stored.event_id] = present_id or new_id or fact_id
             if new_id is not None:
@@ -324,7 +331,7 @@ class _Merging:
             return prepared._replace(facts=facts)
         renamed = _renamed(line, facts, survey)
         event = prepared.event
-        if is_by_git(event.type, event.actor, facts):
+        if is_renaming(event.type, event.actor, facts):
             # Here it is the birth of the bullet to which git gave the name.
             section = renamed["name"].partition("-")[0]
             birth = {"name": renamed["name"], "section": section, "text": REDACTED}
@@ -448,7 +455,7 @@ class _Merging:
         """Return the id of the same event here, None if it is not here. The birth of a bullet with
         another name is another event and is kept, because it identifies the name there permanently.
         """
-        if is_local(line):
+        if self.survey.is_local(line):
             return None
         event = prepared.event
         theirs = self.survey.events[line.stored.event_id]
@@ -465,7 +472,7 @@ class _Merging:
 
     def _new_id(self, line: CheckedLine, prepared: Prepared) -> str | None:
         """Return the id under which a missing event is appended; None if it is not appended."""
-        if is_local(line):
+        if self.survey.is_local(line):
             return None
         event = prepared.event
         is_taken = event.event_id in self.our_events

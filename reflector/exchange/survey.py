@@ -15,11 +15,11 @@ from reflector.events import event as ev
 from reflector.events.event import MERGED, RESTATED, Event, first_moment, latest_time
 from reflector.events.kinds import Merge
 from reflector.events.registry import ADVICE, EVENT_TYPES, fold_in, names_in
+from reflector.events.renamings import RENAMING_TYPES, Renamings, is_of_name, is_renaming
 from reflector.events.state import Playbook
 from reflector.exchange.agreement import NEVER, Clock
 from reflector.exchange.bullets import Bullets, identifies
 from reflector.exchange.matching import Birth, TheirEvent, birth_of, ids_of
-from reflector.exchange.renamings import RENAMING_TYPES, Renamings, is_by_git
 from reflector.exchange.transfer import (
     CheckedLine,
     Header,
@@ -57,6 +57,8 @@ class Survey:
     renamings        git's renamings there
     mentioned_names  every name that an event mentions
     our_names        bullets with another name here: the name there, and the name here
+    second_names     names there of bullets that have another name there, too
+    joined           the names here of bullets that have another name here, with that name
     counted_times    the times at which events count as recorded if they differ from the recorded
                      ones, by position (`Clock`)
     restated         events that only restate the result of a merge there, or that remove a name
@@ -76,6 +78,8 @@ class Survey:
     erased: dict[str, CheckedLine] = field(default_factory=dict)
     mentioned_names: set[str] = field(default_factory=set)
     our_names: dict[str, str] = field(default_factory=dict)
+    second_names: set[str] = field(default_factory=set)
+    joined: dict[str, str] = field(default_factory=dict)
     counted_times: dict[int, str] = field(default_factory=dict)
     restated: set[str | None] = field(default_factory=set)
     events: dict[str, TheirEvent] = field(default_factory=dict)
@@ -96,6 +100,23 @@ class Survey:
         later_names = self.later_names(line, facts)
         ours = {name: self.our_names.get(later, later) for name, later in later_names.items()}
         return {**self.our_names, **ours}
+
+    def is_local(self, line: CheckedLine) -> bool:
+        """Return whether an event is only about the other ledger, whose own history proves it, or
+        about a second name of a bullet there.
+        """
+        event = line.prepared.event
+        if EVENT_TYPES[line.stored.type].merge is Merge.LOCAL or RESTATED in event.meta:
+            return True
+        facts = line.prepared.facts or {}
+        if line.stored.type == ev.BULLET_REMOVED and is_renaming(event.type, event.actor, facts):
+            return True
+        if not is_of_name(event.type, event.actor, facts):
+            return False
+        name = facts.get("name", "")
+        place = (name, line.stored.position, event.meta)
+        later_name = self.renamings.later_name(*place)
+        return later_name in self.second_names or self.renamings.is_joined(*place)
 
 
 class Collision(NamedTuple):
@@ -143,7 +164,7 @@ def _survey_of(
         _take_line(survey, line)
         if stored.type in ADVICE:
             fold_in(book, _event_of(line))
-        if is_local(line):
+        if survey.is_local(line):
             survey.restated.add(stored.event_id)
         if MERGED in meta:
             clock.came(first_moment(meta, NEVER))
@@ -195,15 +216,6 @@ def _take_facts(survey: Survey, line: CheckedLine, facts: Mapping[str, Any]) -> 
         survey.verdicts.setdefault(stored.reflection_id, []).append(verdict)
 
 
-def is_local(line: CheckedLine) -> bool:
-    """Return whether an event is only about the other ledger, whose own history proves it."""
-    event = line.prepared.event
-    if EVENT_TYPES[line.stored.type].merge is Merge.LOCAL or RESTATED in event.meta:
-        return True
-    is_removal = line.stored.type == ev.BULLET_REMOVED
-    return is_removal and is_by_git(event.type, event.actor, line.prepared.facts or {})
-
-
 def compare_heads(writing: Writing, origin: str, survey: Survey) -> None:
     """Determine how much of a file's history is in this ledger."""
     sql = writing.sql
@@ -236,12 +248,16 @@ def match_bullets(ours: Bullets, survey: Survey) -> list[Collision]:
     bullet here.
     """
     theirs = survey.bullets
-    matched = ours.names_of(theirs)
+    matched = ours.match(theirs)
     survey.our_names = {
-        their_name: our_name for their_name, our_name in matched.items() if their_name != our_name
+        their_name: our_name
+        for their_name, our_name in matched.names.items()
+        if their_name != our_name
     }
+    survey.second_names = matched.second_names
+    survey.joined = matched.joined
     our_texts = {name: {text} for name, text in ours.left.items()} | ours.texts
-    colliding = [name for name in theirs.texts if name in our_texts and name not in matched]
+    colliding = [name for name in theirs.texts if name in our_texts and name not in matched.names]
     return [
         Collision(name, min(our_texts[name], default=""), min(theirs.texts[name], default=""))
         for name in colliding

@@ -24,6 +24,7 @@ from reflector.changes.apply import bullet_event, is_taken, of_file, of_new
 from reflector.events import event as ev
 from reflector.events.event import NewEvent
 from reflector.events.registry import WORDING_TYPES, bullets_brought
+from reflector.events.renamings import RENAMING_TYPES, Renamings
 from reflector.events.state import REDACTED
 from reflector.ledger.store import BulletRow, Ledger
 from reflector.playbook.bullet import Bullet
@@ -340,7 +341,9 @@ class _Version:
         live = [row for row in self._rows.values() if row.status == "live"]
         self._live_by_words = {(row.section, row.text): row for row in live}
         edits = _without_counts(theirs).edits_of([row.bullet for row in live])
+        self._wordings = Wordings(ledger)
         self._their_words = {(bullet.section, bullet.text): bullet for bullet in theirs.bullets}
+        self._their_names = {bullet.name: bullet for bullet in theirs.bullets}
         self._names = Names([*self._rows, *(bullet.name for bullet in theirs.bullets)])
         edits = merges_undone(edits, self._rows)
         self.edits = [change for edit in edits for change in self._of_one_bullet(edit)]
@@ -375,12 +378,15 @@ class _Version:
         row = self._live_by_words.get((section, text))
         if row is not None:
             return self._with_new_name(row, edit)
+        row = self._with_earlier_words(edit)
+        if row is not None:
+            return [] if row.name in self._their_names else [self._moved(row, edit.name or "")]
         removed = self._rows.get(edit.name or "")
         if removed is None:
             return [_added(added(Bullet(edit.name or "", section, text)), GIT)]
         bullet = Bullet(removed.name, section, text)
         entry = entry_in_file(bullet)
-        wordings = entries_of(self._ledger, removed)
+        wordings = self._wordings.entries(removed)
         is_known = entry in wordings
         if is_known and entry in self._history.removed:
             back = come_back(removed, self._names.next(section))
@@ -397,12 +403,36 @@ class _Version:
         """Return the event of a bullet that has another name in the version, if the version changed
         or removed the bullet of the old name.
         """
-        if edit.name is None or row.name not in self._changed_names:
+        if edit.name is None or row.name not in self._changed_names or self._is_stale(row):
             return []
         if edit.name not in self._rows:
             return [self._moved(row, edit.name)]
         # The ledger used the name for another bullet, so both have to agree on a third one.
         return [self._moved(row, self._names.next(row.section))] if self._was_changed(row) else []
+
+    def _is_stale(self, row: BulletRow) -> bool:
+        """Return whether the version has a bullet's words under another name, and earlier words of
+        it under its own name: the two are one bullet, whose name and words stay.
+        """
+        theirs = self._their_names.get(row.name)
+        if theirs is None or theirs.text == row.text:
+            return False
+        is_twice = (row.section, row.text) in self._their_words
+        return is_twice and row.name in self._wordings.names(theirs.text)
+
+    def _with_earlier_words(self, addition: Change) -> BulletRow | None:
+        """Return the live bullet of which a bullet that is new in the version has earlier words.
+        There is none if a commit of the branch replaced these words, because the branch then added
+        them again.
+        """
+        text = addition.text or ""
+        for name in sorted(self._wordings.names(text)):
+            row = self._rows.get(name)
+            if row is not None and row.status == "live":
+                earlier = self._history.earlier(entry_in_file(row.bullet))
+                is_replaced = entry_in_file(replace(row.bullet, text=text)) in earlier
+                return None if is_replaced else row
+        return None
 
     def renamings(self) -> list[NewEvent]:
         """Decide which bullets get another name because the version gave theirs to another bullet.
@@ -467,7 +497,7 @@ class _Version:
     def _is_of_branch(self, row: BulletRow) -> bool:
         """Return whether the branch ever had the bullet, in words that the ledger knows."""
         erased = entry_in_file(replace(row.bullet, text=REDACTED))
-        return not entries_of(self._ledger, row).isdisjoint({erased, *self._history.changed})
+        return not self._wordings.entries(row).isdisjoint({erased, *self._history.changed})
 
     def changed(self, edit: Change) -> list[NewEvent]:
         """Return the events of a changed or removed bullet."""
@@ -477,7 +507,7 @@ class _Version:
         if name in self._new_names:
             return self._left(edit, row, place)
         # A version of the present branch said of the bullet what the ledger says now.
-        if is_so(row, edit) or not self._was_changed(row):
+        if is_so(row, edit) or not self._was_changed(row) or self._is_stale(row):
             return []
         return [bullet_event(edit, *place, actor=GIT)]
 
@@ -505,14 +535,50 @@ class _Version:
         return [replace(recounted, data={**recounted.data, "into": to}), event, *along]
 
 
-def entries_of(ledger: Ledger, row: BulletRow) -> Set[Entry]:
-    """Return the entries that a bullet ever had in the file, one for each of its texts."""
-    entries: set[Entry] = set()
-    for event in ledger.events(types=WORDING_TYPES):
-        for bullet in bullets_brought(event.type, event.facts) or [event.facts]:
-            if bullet["name"] == row.name:
-                entries.add(entry_in_file(replace(row.bullet, text=bullet["text"])))
-    return entries
+class Wordings:
+    """Every text that each bullet and each name of a ledger ever had. They are read at the first
+    question.
+    """
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+
+    @cached_property
+    def _named(self) -> list[tuple[str, str, str]]:
+        """Each text with its name then, and the name that its bullet has now."""
+        renamings = Renamings(self._ledger.head().origin)
+        for event in self._ledger.events(types=RENAMING_TYPES):
+            renamings.take(event.type, event.actor, event.facts, event.position, event.meta)
+        named: list[tuple[str, str, str]] = []
+        for event in self._ledger.events(types=WORDING_TYPES):
+            for bullet in bullets_brought(event.type, event.facts) or [event.facts]:
+                name = bullet["name"]
+                later_name = renamings.later_name(name, event.position, event.meta)
+                named.append((bullet["text"], name, later_name))
+        return named
+
+    @cached_property
+    def _names(self) -> dict[str, set[str]]:
+        names: dict[str, set[str]] = {}
+        for text, _, later_name in self._named:
+            names.setdefault(text, set()).add(later_name)
+        return names
+
+    @cached_property
+    def _texts(self) -> dict[str, set[str]]:
+        texts: dict[str, set[str]] = {}
+        for text, name, _ in self._named:
+            texts.setdefault(name, set()).add(text)
+        return texts
+
+    def names(self, text: str) -> Set[str]:
+        """Return the names of the bullets that ever had a text."""
+        return self._names.get(text, set())
+
+    def entries(self, row: BulletRow) -> Set[Entry]:
+        """Return the entries that a name ever had in the file, one for each of its texts."""
+        texts = self._texts.get(row.name, set())
+        return {entry_in_file(replace(row.bullet, text=text)) for text in texts}
 
 
 def _reworded(row: BulletRow, bullet: Bullet, place: tuple[str | int, ...]) -> list[NewEvent]:

@@ -45,7 +45,7 @@ from reflector.playbook_files.admission import (
 from reflector.playbook_files.edits import (
     Base,
     EditedFile,
-    entries_of,
+    Wordings,
     in_names_of,
     new_names_of,
     take_in_turn,
@@ -532,13 +532,14 @@ class _File:
         rows = self._ledger.rows_by_name()
         live = [row for row in rows.values() if row.status == "live"]
         live_texts = {(row.section, row.text) for row in live}
+        wordings = Wordings(self._ledger)
         for bullet in loaded.bullets:
             row = rows.get(bullet.name)
             if row is None:
                 return False
             if row.status == "live":
                 continue
-            is_its_own = entry_in_file(bullet) in entries_of(self._ledger, row)
+            is_its_own = entry_in_file(bullet) in wordings.entries(row)
             if not is_its_own or (bullet.section, bullet.text) in live_texts:
                 return False
         return True

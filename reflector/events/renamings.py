@@ -1,8 +1,12 @@
-"""git's renamings of bullets in a ledger, and the names that bullets have since.
+"""The renamings of bullets in a ledger, and the names that bullets have since.
 
 If git gives a name to other advice, the ledger adds its own bullet under another name, and from
 then on the former name means the other advice. So in one ledger a name may mean two bullets, one
 before and one after a position. A bullet is known by the name that it has at the end.
+
+An import may show that two bullets of the ledger are one. It joins them: one of the two names means
+the bullet from then on. The evidence of both counts, and so does the text that was changed last.
+The other name's removals and restorations do not count, and neither do its texts from git.
 
 Invariant: a renaming is a fact about the names of one ledger. It applies to each event that this
 ledger had before, even if another ledger recorded the event first. A merge brings events under the
@@ -13,7 +17,7 @@ applies to the events of the ledger that it came from.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from reflector.events import event as ev
@@ -25,22 +29,36 @@ from reflector.events.state import Data
 #: The types of events that may rename a bullet.
 RENAMING_TYPES = (ev.BULLET_REMOVED, ev.BULLET_RECOUNTED)
 _GIT = "git"
+#: The reason for the removal of a name whose bullet an import joined with another one.
+JOINED = "joined"
+_STANDING_TYPES = (ev.BULLET_REMOVED, ev.BULLET_RESTORED, ev.BULLET_RECOUNTED)
+_SHOWN_TYPES = (ev.BULLET_REVISED, ev.BULLET_MOVED)
 
 
 def renamed_into(type_: str, facts: Data) -> str | None:
     """Return the name that a bullet has after an event because git gave its name to other advice or
-    removed it; None for any other event.
+    removed it, or because an import joined it with another one; None for any other event.
 
     Earlier versions wrote a merge of bullets in the same way, with another actor.
     """
-    is_merged = type_ == ev.BULLET_REMOVED and facts.get("reason") == "merged"
+    is_merged = type_ == ev.BULLET_REMOVED and facts.get("reason") in ("merged", JOINED)
     into = facts.get("into") if is_merged or type_ == ev.BULLET_RECOUNTED else None
     return into if isinstance(into, str) else None
 
 
-def is_by_git(type_: str, actor: str, facts: Data) -> bool:
-    """Return whether git gave a bullet another name in this event."""
-    return actor == _GIT and renamed_into(type_, facts) is not None
+def is_renaming(type_: str, actor: str, facts: Data) -> bool:
+    """Return whether git or an import gave a bullet another name in this event."""
+    is_ours = actor == _GIT or facts.get("reason") == JOINED
+    return is_ours and renamed_into(type_, facts) is not None
+
+
+def is_of_name(type_: str, actor: str, facts: Data) -> bool:
+    """Return whether an event only concerns a name of a bullet that has another name, too: the
+    bullet stays if that name is removed, and keeps its words if git gives the name earlier ones.
+    """
+    if renamed_into(type_, facts) is not None:
+        return False
+    return type_ in _STANDING_TYPES or (type_ in _SHOWN_TYPES and actor == _GIT)
 
 
 class Renamings:
@@ -57,6 +75,8 @@ class Renamings:
         self._has_merges = merges
         #: For each former name: the position, the transaction and the later name.
         self._own: dict[str, list[tuple[int, str, str]]] = {}
+        #: The positions at which bullets were joined, and the names that ended there.
+        self._joined: set[tuple[int, str]] = set()
         #: The last position of each transaction.
         self._ends: dict[str, int] = {}
         #: For each ledger ("" is this one) and former name: the position there, the position here
@@ -71,14 +91,16 @@ class Renamings:
     ) -> None:
         """Add the next event of the ledger, if it is a renaming."""
         into = renamed_into(type_, facts)
-        is_gits = actor == _GIT
-        if into is None or not (is_gits or self._has_merges):
+        is_ours = is_renaming(type_, actor, facts)
+        if into is None or not (is_ours or self._has_merges):
             return
         name = facts["name"]
-        if is_gits and MERGED not in meta:
+        if is_ours and MERGED not in meta:
             tx = str(meta.get(TX, position))
             self._ends[tx] = position
             self._own.setdefault(name, []).append((position, tx, into))
+            if facts.get("reason") == JOINED:
+                self._joined.add((position, name))
         else:
             _, origin, first_position = first_moment(meta, ("", "", position))
             renamings = self._of_ledgers.setdefault((origin, name), [])
@@ -86,13 +108,31 @@ class Renamings:
 
     def later_name(self, name: str, position: int, meta: Mapping[str, Any]) -> str:
         """Return the name that a bullet has at the end, if an event at a position names it."""
+        *_, last = self._names_since(name, position, meta)
+        return last[1]
+
+    def is_joined(self, name: str, position: int, meta: Mapping[str, Any]) -> bool:
+        """Return whether an import joined a bullet with another one after an event at a position
+        named it.
+        """
+        return not self._joined.isdisjoint(self._names_since(name, position, meta))
+
+    def _names_since(
+        self, name: str, position: int, meta: Mapping[str, Any]
+    ) -> Iterator[tuple[int, str]]:
+        """Yield the names that a bullet has had since an event named it, each with the position at
+        which it lost the name; 0 for the present one.
+        """
         if self._of_ledgers:
             name, position = self._later_elsewhere(name, position, meta)
         while True:
             later = [each for each in self._own.get(name, ()) if each[0] > position]
             if not later:
-                return name
-            _, tx, name = min(later)
+                yield 0, name
+                return
+            lost_at, tx, later_name = min(later)
+            yield lost_at, name
+            name = later_name
             # One version of git renames bullets at once, so two may exchange their names.
             position = self._ends[tx]
 

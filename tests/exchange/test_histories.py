@@ -1,0 +1,191 @@
+"""Clones that exchange their rules through git and through imports, in any order."""
+
+import random
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from reflector.events.registry import WORDING_TYPES, bullets_brought
+from reflector.exchange.transfer import exported, load_ledger
+from reflector.ledger.store import BulletRow
+from reflector.playbook.bullet import Bullet
+from reflector.playbook.change import Change
+from tests.conftest import first_fast
+from tests.exchange.clones import Clone, Repository
+from tests.exchange.pairs import sound
+from tests.ledger.events import reflected, window
+
+SECTIONS = ("pat", "ctx", "mis")
+_WEIGHTS = {
+    "add": 3,
+    "reword": 4,
+    "move": 1,
+    "remove": 2,
+    "judge": 5,
+    "commit": 1,
+    "git": 5,
+    "take": 5,
+    "undo": 2,
+}
+
+
+def rule_of(text: str) -> str:
+    """Return the rule that a text belongs to: each text begins with its rule."""
+    return text.split()[0]
+
+
+class History:
+    """Several clones, and what their rules and counts must be.
+
+    texts    every text that was ever given to each rule
+    judged   the number of helpful verdicts on each rule
+    removed  the texts of each removed rule that the clone which removed it knew
+    undone   rules that an undo changed
+    """
+
+    def __init__(self, folder: Path, number: int, *, is_copied: bool) -> None:
+        self.repository = Repository()
+        self.clones = [Clone(folder / name, self.repository) for name in "abc"[:number]]
+        self.number = 0
+        self.texts: dict[str, set[str]] = defaultdict(set)
+        self.judged: dict[str, int] = defaultdict(int)
+        self.removed: dict[str, list[set[str]]] = defaultdict(list)
+        self.undone: set[str] = set()
+        first, *others = self.clones
+        self.add(first, "ctx")
+        first.pull_and_push()
+        for clone in others:
+            if is_copied:
+                load_ledger(clone.ledger, exported(first.ledger))
+            clone.start()
+
+    def text(self, rule: str = "") -> str:
+        """Return a new text of a rule; without one, of a new rule."""
+        self.number += 1
+        text = f"{rule or f'Rule{self.number}'} in words {self.number}"
+        self.texts[rule_of(text)].add(text)
+        return text
+
+    def add(self, clone: Clone, section: str = "pat") -> None:
+        clone.change(Change("add", section=section, text=self.text()))
+
+    def reword(self, clone: Clone, bullet: Bullet) -> None:
+        text = self.text(rule_of(bullet.text))
+        clone.change(Change("revise", bullet.name, text=text))
+
+    def move(self, clone: Clone, bullet: Bullet, section: str) -> None:
+        if section != bullet.section:
+            clone.change(Change("move", bullet.name, section=section))
+
+    def remove(self, clone: Clone, bullet: Bullet) -> None:
+        rule = rule_of(bullet.text)
+        events = clone.ledger.events(types=WORDING_TYPES)
+        brought = [bullets_brought(event.type, event.facts) or [event.facts] for event in events]
+        known = {entry["text"] for bullets in brought for entry in bullets}
+        commits = [] if clone.head is None else self.repository.history(clone.head)
+        contents = [self.repository.commits[commit].content for commit in commits]
+        if any(f'"{rule} '.encode() in content for content in contents):
+            self.removed[rule].append(known)
+        else:
+            self.undone.add(rule)  # git cannot tell the removal from a clone without the rule
+        clone.change(Change("remove", bullet.name))
+
+    def judge(self, clone: Clone, bullet: Bullet) -> None:
+        """Record a session in which a rule helped."""
+        self.number += 1
+        seen = window(self.number, f"s{self.number}", keys=[self.number])
+        verdict = reflected(f"r{self.number}", seen, (bullet.name, "helpful"))
+        clone.sync()
+        clone.ledger.append([seen, *verdict])
+        self.judged[rule_of(bullet.text)] += 1
+
+    def undo(self, clone: Clone, row: BulletRow) -> None:
+        before = clone.bullets()
+        clone.undo(row.name)
+        changed = {*before} ^ {*clone.bullets()}
+        self.undone |= {rule_of(bullet.text) for bullet in changed}
+
+    def play(self, chance: random.Random) -> None:
+        """Take one random step."""
+        clone, other = chance.sample(self.clones, 2)
+        step = chance.choices([*_WEIGHTS], [*_WEIGHTS.values()])[0]
+        bullets = clone.bullets()
+        exchanges: dict[str, Callable[[], None]] = {
+            "add": lambda: self.add(clone, chance.choice(SECTIONS)),
+            "commit": clone.commit,
+            "git": clone.pull_and_push,
+            "take": lambda: clone.take(other),
+            "undo": lambda: self.undo(clone, chance.choice(clone.ledger.rows())),
+        }
+        if step in exchanges:
+            exchanges[step]()
+        elif bullets:
+            bullet = chance.choice(bullets)
+            changes: dict[str, Callable[[], None]] = {
+                "reword": lambda: self.reword(clone, bullet),
+                "move": lambda: self.move(clone, bullet, chance.choice(SECTIONS)),
+                "remove": lambda: self.remove(clone, bullet),
+                "judge": lambda: self.judge(clone, bullet),
+            }
+            changes[step]()
+
+    def exchange(self) -> None:
+        """Bring every change to every clone, by git and by imports."""
+        for clone in [*self.clones, *self.clones]:
+            clone.pull_and_push()
+        for _ in range(2):
+            for clone in self.clones:
+                for other in self.clones:
+                    if other is not clone:
+                        clone.take(other)
+
+    def check(self) -> None:
+        """Exchange all changes twice, and check the laws of an exchange."""
+        self.exchange()
+        self.exchange()
+        agreed = self.clones[0].rules()
+        for clone in self.clones:
+            assert clone.rules() == agreed
+        for rule, texts in self.texts.items():
+            rows = [row for row in agreed.elements() if rule_of(str(row[1])) == rule]
+            is_kept = rule not in self.removed and rule not in self.undone
+            assert len(rows) == 1 if is_kept else len(rows) <= 1, (rule, rows)
+            is_gone = any(texts <= known for known in self.removed[rule])
+            assert not rows or not is_gone or rule in self.undone, rows
+            assert {row[1] for row in rows} <= texts
+            if is_kept:
+                assert rows[0][2] == self.judged[rule], rows
+        sound(*(clone.ledger for clone in self.clones))
+
+
+@pytest.fixture(params=["copied", "apart"])
+def history(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[History]:
+    """Two clones that share a rule; the second ledger is a copy of the first one or not."""
+    history = History(tmp_path, 2, is_copied=request.param == "copied")
+    yield history
+    for clone in history.clones:
+        clone.ledger.close()
+
+
+def last(clone: Clone) -> Bullet:
+    return clone.ledger.bullets()[-1]
+
+
+def test_wording_before_git_is_the_same_rule(history: History) -> None:
+    one, two = history.clones
+    history.add(two)
+    one.take(two)
+    history.judge(two, last(two))
+    history.reword(one, last(one))
+    history.check()
+
+
+@pytest.mark.parametrize("seed", first_fast(4, range(60)))
+def test_any_history_gives_one_playbook(tmp_path: Path, seed: int) -> None:
+    chance = random.Random(seed)
+    history = History(tmp_path, chance.choice([2, 3]), is_copied=chance.random() < 0.5)
+    for _ in range(chance.randrange(5, 25)):
+        history.play(chance)
+    history.check()
