@@ -12,8 +12,8 @@ from hypothesis import given, strategies as st
 from reflector.events.effects import ChangesNothing
 from reflector.events.kinds import Field, Merge, all_fields
 from reflector.events.registry import EVENT_TYPES, NAMING_TYPES, fields_of, fold, fold_in, names_in
-from reflector.events.state import REDACTED, counted_verdict
 from reflector.events.renamings import with_names
+from reflector.events.state import REDACTED, counted_verdict
 from reflector.playbook.bullet import COUNTINGS, Bullet, member
 from reflector.playbook.entry import Entry
 from tests.ledger import sql
