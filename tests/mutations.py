@@ -1132,8 +1132,9 @@ MUTATIONS = [
     Mutation(PIPED, "all(delivery.path in recorded for delivery in pending)", "True", PIPELINE),
     Mutation(
         PIPED,
-        "      opencode_store.refresh_export(source.path)\n            taken",
-        "      spool.settle_delivery(delivery)\n            taken",
+        "            taken = _take(pipeline, source)\n            is_new",
+        "            spool.settle_delivery(delivery)\n"
+        "            taken = _take(pipeline, source)\n            is_new",
         PIPELINE,
     ),
     Mutation(PIPED, "if delivery.transcript_bytes is not None:\n", "if False:\n", PIPELINE),

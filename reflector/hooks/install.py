@@ -27,6 +27,7 @@ from reflector.refusal import Refusal
 from reflector.waiting import wait_for
 
 T = TypeVar("T")
+_Object = dict[str, Any]
 
 #: If our environment is gone, Python's own exit code is 2, with which a hook forbids to stop or to
 #: compact.
@@ -126,7 +127,7 @@ def _is_flag(word: str) -> bool:
     return word.startswith("-") and word != "-m"
 
 
-def parsed(text: str) -> dict[str, Any]:
+def parsed(text: str) -> _Object:
     """Return the settings in a text, {} for a blank one.
 
     Raises: MalformedSettings.
@@ -145,7 +146,7 @@ def parsed(text: str) -> dict[str, Any]:
     return _is(value, dict, "the document")  # type: ignore[no-any-return]
 
 
-def _renew(handler: dict[str, Any], command: str, timeout: int) -> None:
+def _renew(handler: _Object, command: str, timeout: int) -> None:
     """Make an older hook of ours call the command. With the same command, a timeout that the user
     chose stays.
     """
@@ -189,7 +190,7 @@ class HookList(NamedTuple):
         for event in self.events:
             _is(hooks.get(event, []), list, f"hooks.{event}")
 
-        def is_second(event: str, handler: dict[str, Any]) -> bool:
+        def is_second(event: str, handler: _Object) -> bool:
             """Renew our first hook at an event; return whether a hook is another one of ours."""
             if not is_own(_command(handler)):
                 return False
@@ -276,7 +277,7 @@ class ModuleFile(NamedTuple):
         return True
 
 
-def dumped(settings: dict[str, Any], like: str) -> str:
+def dumped(settings: _Object, like: str) -> str:
     """Return settings as JSON with the indentation, line ends and outer blanks of a text.
 
     Raises: MalformedSettings.
@@ -308,7 +309,7 @@ def dumped(settings: dict[str, Any], like: str) -> str:
     return like[:start] + written.replace("\n", line_end) + like[start + len(body) :]
 
 
-def _groups(settings: dict[str, Any]) -> Iterator[tuple[str, list[Any], dict[str, Any]]]:
+def _groups(settings: _Object) -> Iterator[tuple[str, list[Any], _Object]]:
     """Yield each matcher group that has a list of hooks, with its event and the list that contains
     it.
     """
@@ -319,7 +320,7 @@ def _groups(settings: dict[str, Any]) -> Iterator[tuple[str, list[Any], dict[str
                 yield event, groups, group
 
 
-def _remove(settings: dict[str, Any], is_gone: Callable[[str, dict[str, Any]], bool]) -> None:
+def _remove(settings: _Object, is_gone: Callable[[str, _Object], bool]) -> None:
     """Remove some hooks, and the lists that contained only these."""
     for event, groups, group in _groups(settings):
         remaining = []
@@ -339,17 +340,17 @@ def _remove(settings: dict[str, Any], is_gone: Callable[[str, dict[str, Any]], b
             del settings["hooks"]
 
 
-def _remove_status_line(settings: dict[str, Any]) -> None:
+def _remove_status_line(settings: _Object) -> None:
     line = settings.get("statusLine")
     if isinstance(line, dict) and is_status_line(_command(line)):
         del settings["statusLine"]
 
 
-def _handler(command: str, timeout: int) -> dict[str, Any]:
+def _handler(command: str, timeout: int) -> _Object:
     return {"type": "command", "command": command, "timeout": timeout}
 
 
-def _command(handler: dict[str, Any]) -> str:
+def _command(handler: _Object) -> str:
     """Return a handler's command with its arguments; "" without a command."""
     command = handler.get("command")
     arguments = handler.get("args")
@@ -364,7 +365,7 @@ def _is(value: Any, kind: type, name: str) -> Any:
     return value
 
 
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _unique(pairs: list[tuple[str, Any]]) -> _Object:
     """Return an object of JSON.
 
     Raises: MalformedSettings for a key that appears twice, because only one value would be kept,

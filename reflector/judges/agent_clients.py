@@ -26,6 +26,7 @@ from reflector.config import ConfigError, read_toml
 from reflector.files import read_bounded
 from reflector.judges.fields import MESSAGES_COUNTS, text_at, usage_in, value_at
 from reflector.prices import Usage
+from reflector.transcripts.records import JsonObject
 
 #: Replaces the client's own instructions if that is possible; the question has its own.
 SYSTEM = (
@@ -43,7 +44,6 @@ _KEYS = (
 _MOST_BYTES = 1 << 20
 #: The stop reasons of an answer that the model itself ended.
 _USUAL_STOPS = ("end_turn", "stop_sequence", "stop")
-_Object = dict[str, Any]
 _EMPTY: Mapping[str, Any] = MappingProxyType({})
 
 
@@ -220,7 +220,7 @@ class JudgeClient(NamedTuple):
                 yield str(provider.get("env_key", ""))
 
 
-def _lines(out: bytes) -> list[_Object]:
+def _lines(out: bytes) -> list[JsonObject]:
     """Return the objects of JSON lines, or the only object; other lines are skipped."""
     whole = _parsed(out)
     return [whole] if whole else [value for line in out.splitlines() if (value := _parsed(line))]
@@ -230,7 +230,7 @@ def _cost(value: Any) -> str:
     return f"{value:.6f}" if type(value) in (int, float) and 0 <= value < 10_000 else ""
 
 
-def _parsed(raw: bytes) -> _Object:
+def _parsed(raw: bytes) -> JsonObject:
     """Return an object, or {} for anything else. Text before its first line is ignored."""
     start = 0 if raw[:1] == b"{" else raw.find(b"\n{") + 1
     with suppress(ValueError, RecursionError):
@@ -239,7 +239,7 @@ def _parsed(raw: bytes) -> _Object:
     return {}
 
 
-def _settings(path: Path) -> _Object:
+def _settings(path: Path) -> JsonObject:
     """Return the content of a settings file, or {} if it is missing or not plain JSON."""
     with suppress(OSError):
         return _parsed(read_bounded(path, _MOST_BYTES))
@@ -253,13 +253,13 @@ def _numbers(version: str) -> list[int]:
 class _Printed(NamedTuple):
     """The JSON objects that a client printed, and the end of its standard error."""
 
-    lines: Sequence[_Object]
+    lines: Sequence[JsonObject]
     err: str
 
-    def of_type(self, type: str) -> list[_Object]:
+    def of_type(self, type: str) -> list[JsonObject]:
         return [line for line in self.lines if line.get("type") == type]
 
-    def last(self, type: str) -> _Object:
+    def last(self, type: str) -> JsonObject:
         """Return the last object of a type, {} without one."""
         return [{}, *self.of_type(type)][-1]
 
@@ -288,7 +288,7 @@ def _claude_said(printed: _Printed, _: Ours) -> Said:
     )
 
 
-def _claude_model(lines: Sequence[_Object], result: _Object) -> str:
+def _claude_model(lines: Sequence[JsonObject], result: JsonObject) -> str:
     """Return the model that wrote the answer, "" if it is unknown. The client also asks other
     models, for a title or if the first one is busy: `modelUsage` has all.
     """
@@ -308,7 +308,7 @@ _CODEX_KEPT = (
     "cli_auth_credentials_store",
 )
 #: The tools in a model's own entry win over every switch.
-_NO_TOOLS: _Object = {
+_NO_TOOLS: JsonObject = {
     "tool_mode": None,
     "multi_agent_version": None,
     "apply_patch_tool_type": None,
@@ -317,7 +317,7 @@ _NO_TOOLS: _Object = {
 }
 
 
-def _codex_kept(ours: Ours) -> _Object:
+def _codex_kept(ours: Ours) -> JsonObject:
     with suppress(ConfigError):
         theirs = read_toml(ours.theirs("CODEX_HOME", ".codex", "config.toml"))
         return {key: theirs[key] for key in _CODEX_KEPT if key in theirs}
@@ -402,7 +402,7 @@ def _opencode(ours: Ours) -> dict[str, str]:
     return {"provider": json.dumps(provider)}
 
 
-def _opencode_settings(ours: Ours) -> _Object:
+def _opencode_settings(ours: Ours) -> JsonObject:
     return _settings(ours.theirs("XDG_CONFIG_HOME", ".config", "opencode", "opencode.json"))
 
 

@@ -72,8 +72,13 @@ SHORT = Level(2_000, 200, 500, 8)
 WHOLE = Level(*[sys.maxsize] * 4)
 _LEVELS = (LINE, SHORT, WHOLE)
 _STEPS = (
-    *(_Step(2, 0), _Step(2, 1), _Step(3, 0), _Step(2, 2)),
-    *(_Step(4, 0), _Step(4, 1), _Step(4, 2)),
+    _Step(2, 0),
+    _Step(2, 1),
+    _Step(3, 0),
+    _Step(2, 2),
+    _Step(4, 0),
+    _Step(4, 1),
+    _Step(4, 2),
 )
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import sys
 from collections import Counter, deque
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from contextlib import suppress
 from contextvars import copy_context
 from dataclasses import dataclass, field
@@ -66,7 +66,6 @@ class Ran:
     spent     the cost in USD, as far as prices are known
     failed    the reasons of the windows without an answer
     notes     for the user
-    waits     whether a budget is spent
     """
 
     asked: int = 0
@@ -74,7 +73,6 @@ class Ran:
     spent: Decimal = Decimal(0)
     failed: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
-    waits: bool = False
 
 
 class Subject(NamedTuple):
@@ -145,7 +143,10 @@ def sessions_of(
     The files of subagents are omitted, because their sessions show their purpose.
     """
     dated: list[tuple[float, str, FoundTranscript]] = []
-    for file in each(_transcripts_in(folders, known)):
+    transcripts = (
+        file for folder, pattern in folders for file in find_transcripts(folder, pattern, known)
+    )
+    for file in each(transcripts):
         with suppress(OSError):
             if is_subagents(file.path) or not is_in_project(root, file):
                 continue
@@ -200,14 +201,6 @@ def reader_of(file: FoundTranscript) -> Reader:
 def session_of(file: FoundTranscript) -> str:
     """Return the id of a transcript's session from its first records, else the file's name."""
     return session_named_in(file.path) or file.path.stem
-
-
-def _transcripts_in(
-    folders: Iterable[tuple[Path, str]], known: Recorded
-) -> Iterator[FoundTranscript]:
-    for folder, pattern in folders:
-        if folder.is_dir():
-            yield from find_transcripts(folder, pattern, known)
 
 
 class Asked(NamedTuple):
@@ -422,7 +415,6 @@ class _Check:
                 self.away.add(judge)
                 return
             self.ran.asked -= 1  # the budget refused it before a request was made
-            self.ran.waits = True
             self.is_over = True
             if str(error) not in self.ran.notes:
                 self.ran.notes.append(str(error))

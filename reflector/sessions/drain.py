@@ -217,36 +217,44 @@ def _take_undelivered(pipeline: Pipeline, busy: set[str | None]) -> None:
     for source in ends.undelivered(pipeline.project, pipeline.ledger, busy):
         # The session has no delivery, so the next drain tries it again.
         with suppress(OSError, ValueError):
-            pipeline.drained.recorded += pipeline.take(source).event_id is not None
+            _take(pipeline, source)
+
+
+def _take(pipeline: Pipeline, source: Source) -> Taken:
+    """Record a transcript, as new as its agent has it."""
+    from reflector.sessions.opencode_store import refresh_export
+
+    refresh_export(source.path)
+    taken = pipeline.take(source)
+    pipeline.drained.recorded += taken.event_id is not None
+    return taken
 
 
 def _take_delivery(pipeline: Pipeline, delivery: Delivery) -> None:
     """Record the session of a delivery, then settle the delivery, or keep it with the failure."""
-    from reflector.sessions import ends, opencode_store
+    from reflector.sessions import ends
     from reflector.sessions.intake import source_of
+    from reflector.sessions.opencode_store import StoreRefused
 
-    drained = pipeline.drained
     source = source_of(delivery)
     is_new = False
     finish: Callable[[Delivery], None] = spool.settle_delivery
     if source is not None:
         try:
-            opencode_store.refresh_export(source.path)
-            taken = pipeline.take(source)
+            taken = _take(pipeline, source)
             is_new = taken.event_id is not None
             finish = ends.settling(delivery, taken.scan)
         except (OSError, ValueError) as error:
-            is_refused = isinstance(error, opencode_store.StoreRefused)
+            is_refused = isinstance(error, StoreRefused)
             if is_refused or not _is_without_words(pipeline, delivery, source.path):
                 reason = getattr(error, "strerror", None) or str(error)  # shown after the path
-                drained.failed.append(spool.Failed(str(source.path), reason))
+                pipeline.drained.failed.append(spool.Failed(str(source.path), reason))
                 spool.fail(delivery.path, delivery.path.parent, error)
                 return
             # A client may write a subagent's transcript after its end.
             if delivery.event in ("SessionEnd", "SubagentStop") and not source.path.exists():
                 finish = spool.keep_silent
-    drained.recorded += is_new
-    drained.empty += not is_new
+    pipeline.drained.empty += not is_new
     finish(delivery)
 
 
@@ -268,18 +276,16 @@ def _complete(pipeline: Pipeline, delivery: Delivery) -> None:
 
 def _retake(pipeline: Pipeline, delivery: Delivery) -> bool:
     """Record the new records of a delivery's transcript; return whether it lacks the answer."""
-    from reflector.sessions import ends, opencode_store
+    from reflector.sessions import ends
     from reflector.sessions.intake import source_of
 
     source = source_of(delivery)
     if source is None:
         return True
     try:
-        opencode_store.refresh_export(source.path)
-        taken = pipeline.take(source)
+        taken = _take(pipeline, source)
     except FileNotFoundError:
         return True
-    pipeline.drained.recorded += taken.event_id is not None
     return ends.lacks(taken.scan, ends.answer_of(delivery))
 
 
@@ -288,7 +294,7 @@ def _take_answer(pipeline: Pipeline, delivery: Delivery) -> None:
 
     source = ends.answer_source(pipeline.project.root, pipeline.ledger, delivery)
     if source is not None:
-        pipeline.drained.recorded += pipeline.take(source).event_id is not None
+        _take(pipeline, source)
 
 
 def _is_without_words(pipeline: Pipeline, delivery: Delivery, transcript: Path) -> bool:
@@ -362,14 +368,21 @@ def open_pipeline(
                 pipeline.write(file=write)
             if not lost:
                 seen_head.keep_head(project, ledger)
-            if pipeline.waiting is None:
-                pipeline.waiting = waiting_proposals(ledger)
-            files = 0
-            if project.config.memory == "tell":
-                from reflector.sessions.memory_drain import undecided_files
+            _leave_waiting(pipeline)
 
-                files = undecided_files(project, ledger)
-            leave_waiting(project.root, pipeline.waiting, is_users=project.is_users, files=files)
+
+def _leave_waiting(pipeline: Pipeline) -> None:
+    """Leave the number of proposals and files that wait for a decision, for the next start."""
+    project = pipeline.project
+    proposals = pipeline.waiting
+    if proposals is None:
+        proposals = waiting_proposals(pipeline.ledger)
+    files = 0
+    if project.config.memory == "tell":
+        from reflector.sessions.memory_drain import undecided_files
+
+        files = undecided_files(project, pipeline.ledger)
+    leave_waiting(project.root, proposals, is_users=project.is_users, files=files)
 
 
 @contextmanager
@@ -553,15 +566,15 @@ class Pipeline:
         self.notes += dict.fromkeys(filter(None, new))
 
 
+@dataclass
 class Users:
     """The user's playbook beside a project's. Its ledger, and the pipeline over it, are opened when
     they are needed; `closing` releases them. The project's pipeline gets its notes and reflections.
     """
 
-    def __init__(self, project: Pipeline, closing: ExitStack) -> None:
-        self._project = project
-        self._closing = closing
-        self._pipeline: Pipeline | None = None
+    _project: Pipeline
+    _closing: ExitStack
+    _pipeline: Pipeline | None = None
 
     @property
     def asks_model(self) -> Project | None:
@@ -682,7 +695,7 @@ def runner_of(project: Project, ledger: Ledger, judge: Backend | None = None) ->
 
 
 def ask_model(
-    project: Project, *, retry: Retry = "due", wait: bool = True, confirmed: int | None = None
+    project: Project, *, retry: Retry, wait: bool = True, confirmed: int | None
 ) -> Drained:
     """Finish pending work with a model, each window tried once, while others may use the project.
 

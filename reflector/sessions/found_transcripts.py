@@ -72,9 +72,8 @@ def compressed(folders: Iterable[Path]) -> list[Path]:
     """Return the compressed transcripts of any project below some folders; they are not read."""
     files: list[Path] = []
     for folder in folders:
-        if folder.is_dir():
-            named = (path for path in folder.rglob("*.json*") if path.suffix in _COMPRESSED)
-            files += filter(Path.is_file, named)
+        named = (path for path in folder.rglob("*.json*") if path.suffix in _COMPRESSED)
+        files += filter(Path.is_file, named)
     return sorted(files)
 
 

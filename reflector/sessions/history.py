@@ -25,11 +25,7 @@ from reflector.sessions.found_transcripts import (
 )
 from reflector.sessions.intake import Source, WindowMode
 from reflector.sessions.memory_drain import fill_memory
-from reflector.transcripts.readers import (
-    Reader,
-    option_of,
-    stores,
-)
+from reflector.transcripts.readers import Reader, option_of
 from reflector.transcripts.reading import scan
 from reflector.trials.trial import missing_outcomes
 
@@ -80,7 +76,7 @@ class HistoryPlan(NamedTuple):
 
 
 def plan_history(
-    project: Project, among: Sequence[Reader], watch: Watch, *, since: str = ""
+    project: Project, among: Sequence[Reader], watch: Watch, *, since: str
 ) -> HistoryPlan:
     """Return the sessions of a project that some agents still keep; records nothing.
 
@@ -88,16 +84,15 @@ def plan_history(
     """
     agents: list[AgentSessions] = []
     for reader in among:
-        kept = [store.kept for store in stores([reader]) if store.kept.folder.is_dir()]
         transcripts = (
-            file for store in kept for file in find_transcripts(store.folder, store.pattern)
+            file for kept in reader.kept for file in find_transcripts(kept.folder, kept.pattern)
         )
         own = [
             file
             for file in watch(transcripts, f"searching for sessions of {reader.name}")
             if file.started_at >= since and is_in_project(project.root, file)
         ]
-        folders = [store.folder for store in reader.kept]
+        folders = [kept.folder for kept in reader.kept]
         files = sorted(own, key=_age)
         agents.append(
             AgentSessions(reader.name, option_of(reader), folders, files, compressed(folders))

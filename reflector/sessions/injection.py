@@ -271,8 +271,9 @@ def write_injection(
         bullets += _only_users(beside.bullets, own.bullets)
         troubles += beside.troubles
         files.append(_path_of(users))
-    standing, lessons = _kept_standing(folder, users)
-    bullets = [*_with_headings(bullets, _kept_headings(folder, users)), *lessons]
+    all_ranks = [_kept_ranks(of) for of in dict.fromkeys((users, folder))]
+    standing, lessons = _standing_in(all_ranks)
+    bullets = [*_with_headings(bullets, _headings_in(all_ranks)), *lessons]
     form = _template(folder) if bullets else ""
     render = partial(render_injection, files=files, troubles=troubles, standing=standing)
     whole = render(bullets, form)
@@ -586,13 +587,11 @@ def headings_of(ledger: Ledger) -> dict[str, str]:
     }
 
 
-def _kept_headings(root: Path, users: Path) -> dict[str, str]:
-    """Return the headings that the last writing of the playbook left, including those of the user's
-    own playbook.
-    """
+def _headings_in(all_ranks: Iterable[Mapping[str, Any]]) -> dict[str, str]:
+    """Return the headings that the last writing of each playbook left."""
     headings: dict[str, str] = {}
-    for folder in dict.fromkeys((users, root)):
-        kept = _kept_ranks(folder).get("headings", {})
+    for ranked in all_ranks:
+        kept = ranked.get("headings", {})
         if isinstance(kept, dict):
             headings |= {str(name): str(heading) for name, heading in kept.items()}
     return headings
@@ -615,20 +614,20 @@ def moved_text(project: Path, bullets: Iterable[Bullet], headings: Mapping[str, 
     return render_injection(shown, _template(project)).text
 
 
-def _kept_standing(root: Path, users: Path) -> tuple[Standing, list[LessonBullet]]:
-    """Return the facts that the last writing of the playbook left to the ranking, and the lessons
-    to show. The facts include those of the user's own playbook.
+def _standing_in(
+    all_ranks: Sequence[Mapping[str, Any]],
+) -> tuple[Standing, list[LessonBullet]]:
+    """Return the facts that the last writing of each playbook left to the ranking, and the lessons
+    of the last one.
     """
-    own = _kept_ranks(root)
-    files = [_kept_ranks(users), own] if users != root else [own]
     try:
         told: dict[str, int] = {}
         idle: dict[str, int] = {}
-        for ranked in files:
+        for ranked in all_ranks:
             told |= {name: int(count) for name, count in ranked.get("told", {}).items()}
             idle |= {name: int(count) for name, count in ranked.get("idle", {}).items()}
         # The list of an older version began with a policy.
-        bases = [ranked.get("of", [[], None, 0, []])[-4:] for ranked in files]
+        bases = [ranked.get("of", [[], None, 0, []])[-4:] for ranked in all_ranks]
         *_, turn, rows = bases[-1]
         pinned = dict.fromkeys(str(name) for basis in bases[::-1] for name in basis[0])
         lessons = [
@@ -641,6 +640,7 @@ def _kept_standing(root: Path, users: Path) -> tuple[Standing, list[LessonBullet
 
 
 def _kept_ranks(root: Path) -> dict[str, Any]:
+    """Return the facts that the last writing of a playbook left; {} if there are none."""
     try:
         ranked = json.loads(handover.read_own(os.fspath(root), RANKS, _MAX_RANKS_BYTES))
     except (ValueError, RecursionError):

@@ -211,12 +211,12 @@ def _record(
     return Taken(reading.session_id, first.event_id, len(reading.keys), cited, reading.scan)
 
 
+@dataclass
 class _Past:
     """The recorded events of a session that an intake needs, read once; none without an id."""
 
-    def __init__(self, ledger: Ledger, session_id: str | None) -> None:
-        self.session_id = session_id
-        self._ledger = ledger
+    _ledger: Ledger
+    session_id: str | None
 
     @cached_property
     def _events(self) -> list[Event]:

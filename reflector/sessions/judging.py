@@ -90,7 +90,7 @@ def give_up(ledger: Ledger, session_id: str, why: str, backend: str) -> int:
 
 
 def give_verdict(
-    project: Project, ledger: Ledger, citation: OpenCitation, verdict: Verdict, why: str = ""
+    project: Project, ledger: Ledger, citation: OpenCitation, verdict: Verdict, why: str
 ) -> Appended:
     """Record your verdict on a citation, also for the first line of the next session.
 

@@ -146,7 +146,7 @@ def waiting_proposals(ledger: Ledger, *, sweeps: bool = False) -> int:
     return len(read_proposals(ledger))
 
 
-def leave_waiting(project: Path, count: int, *, is_users: bool, files: int = 0) -> None:
+def leave_waiting(project: Path, count: int, *, is_users: bool, files: int) -> None:
     """Leave the number of proposals that wait for a decision, and of memory files that an agent
     changed. The file is removed if there is nothing to decide.
     """

@@ -266,13 +266,13 @@ def _file_problems(path: Path) -> Iterator[str]:
         yield from (f"{path}: {problem}" for problem in loaded.problems)
 
 
+@dataclass
 class _Reading:
     """A project's ledger, read for its overview."""
 
-    def __init__(self, project: Project, ledger: Ledger, command: Command) -> None:
-        self._project = project
-        self._ledger = ledger
-        self._command = command
+    _project: Project
+    _ledger: Ledger
+    _command: Command
 
     def fill(self, state: StatusJson) -> None:
         """Fill a state with the ledger's facts."""

@@ -293,7 +293,7 @@ def keep_silent(delivery: Delivery) -> None:
         old.unlink(missing_ok=True)
 
 
-def tidy(project: Path, *, everything: bool = False) -> None:
+def tidy(project: Path, *, everything: bool) -> None:
     """Sweep the records that killed hooks of a project left, and `retry` its deliveries in every
     spool.
     """

@@ -9,7 +9,7 @@ one never prevents the reading of such a file.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from functools import cache
 from importlib import import_module
 from pathlib import Path
@@ -117,20 +117,15 @@ def option_of(reader: Reader) -> str:
     return reader.option or reader.agent
 
 
-def stores(among: Sequence[Reader] | None = None) -> list[Store]:
+def stores() -> list[Store]:
     """Return the folders in which agents keep their sessions, whether they exist or not."""
-    return [
-        Store(reader, kept)
-        for reader in (readers() if among is None else among)
-        for kept in reader.kept
-    ]
+    return [Store(reader, kept) for reader in readers() for kept in reader.kept]
 
 
 def kept_files() -> Iterator[Path]:
     """Yield the files in which agents keep their sessions."""
     for _, kept in stores():
-        if kept.folder.is_dir():
-            yield from kept.folder.rglob(kept.pattern)
+        yield from kept.folder.rglob(kept.pattern)
 
 
 def transcripts_of(session_id: str) -> Iterator[Path]:

@@ -68,14 +68,16 @@ _KINDS: tuple[Kind, ...] = (
 
 
 _SHELLS = ("Bash", "PowerShell", "Shell")
-_TOOLS: dict[str, Kind] = {
-    **dict.fromkeys(("Read", "Grep", "Glob", "LS", "NotebookRead", "WebSearch", "LSP"), "look"),
-    **dict.fromkeys(("WebFetch", "ToolSearch", "Task", "Agent"), "look"),
-    **dict.fromkeys(("ListMcpResourcesTool", "ReadMcpResourceTool"), "look"),
-    **dict.fromkeys(("Edit", "MultiEdit", "Write", "NotebookEdit"), "change"),
-    **dict.fromkeys(("BashOutput", "TaskOutput", "AgentOutputTool", "Monitor"), "poll"),
-    **dict.fromkeys(("KillShell", "KillBash", "TaskStop"), "tidy"),
+_NAMES_OF_TOOLS: dict[Kind, str] = {
+    "look": (
+        "Read Grep Glob LS NotebookRead WebSearch LSP WebFetch ToolSearch Task Agent"
+        " ListMcpResourcesTool ReadMcpResourceTool"
+    ),
+    "change": "Edit MultiEdit Write NotebookEdit",
+    "poll": "BashOutput TaskOutput AgentOutputTool Monitor",
+    "tidy": "KillShell KillBash TaskStop",
 }
+_TOOLS = {name: kind for kind, names in _NAMES_OF_TOOLS.items() for name in names.split()}
 #: The arguments that name the target of a tool, the most precise one first.
 _TARGETS = ("file_path", "notebook_path", "path", "pattern", "url", "query", "description")
 

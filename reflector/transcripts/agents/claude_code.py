@@ -103,6 +103,20 @@ class _Queued(NamedTuple):
     message: Message | None
 
 
+class _Edit(NamedTuple):
+    """The file that a call edited: its former text, None if unknown, and whether it is new."""
+
+    former: str | None = None
+    is_new: bool = False
+
+    @staticmethod
+    def of(detail: Any) -> _Edit:
+        """Return the edit that a record's `toolUseResult` reports."""
+        edit = fields(detail)
+        former = edit.get("originalFile")
+        return _Edit(former if isinstance(former, str) else None, edit.get("type") == "create")
+
+
 class _Answer(NamedTuple):
     """An answer of the model: its id, and the tokens of the records read so far."""
 
@@ -395,12 +409,9 @@ class ClaudeCode(Conversation):
                 reasons.append(_refusal_reason(answer))
             is_needed = is_error or not self.brief
             text = _answer_text(answer, detail) if is_needed else ""
-            choice = "" if is_error else self._choice(call_id, detail, place)
-            edited = fields(detail) if len(answers) == 1 else {}
-            former = edited.get("originalFile")
-            former = former if isinstance(former, str) else None
-            is_new = edited.get("type") == "create"
-            results.append(ToolResult(call_id, text, is_error, choice, former, is_new))
+            choice = self._choice(block, detail, place)
+            edit = _Edit.of(detail) if len(answers) == 1 else _Edit()
+            results.append(ToolResult(call_id, text, is_error, choice, *edit))
         if texts and is_typed:
             # Older clients put an interruption, or words typed during it, into the same record.
             speech = _speech_of(texts)
@@ -409,12 +420,14 @@ class ClaudeCode(Conversation):
                 reasons.append(speech.words)
         return by_user(uuid, place, origin, join_texts(reasons), tuple(results))
 
-    def _choice(self, call_id: str, detail: Any, place: Place) -> str:
-        """Return the user's choice or answer in the client's own question tool. Return "" if a
-        hook, a mode without questions or a subagent may have answered.
+    def _choice(self, block: JsonObject, detail: Any, place: Place) -> str:
+        """Return the user's choice or answer in the client's own question tool. Return "" after an
+        error, and if a hook, a mode without questions or a subagent may have answered.
         """
+        call_id = short_in(block, "tool_use_id")
         is_own_tool = self._tools.get(call_id) == _QUESTION_TOOL and call_id not in self._hooked
-        if not is_own_tool or place.chain or self._mode not in _MODES_WITH_A_PERSON:
+        is_asked = not place.chain and self._mode in _MODES_WITH_A_PERSON
+        if block.get("is_error") is True or not (is_own_tool and is_asked):
             return ""
         choices = object_in(fields(detail), "answers").values()
         return bounds.head_and_tail(join_texts(map(plain_text, choices)), bounds.MODEL_TEXT)
