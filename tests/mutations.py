@@ -1137,7 +1137,7 @@ MUTATIONS = [
         "            taken = _take(pipeline, source)\n            is_new",
         PIPELINE,
     ),
-    Mutation(PIPED, "if delivery.transcript_bytes is not None:\n", "if False:\n", PIPELINE),
+    Mutation(ENDS, "if delivery.transcript_bytes is not None:\n", "if False:\n", PIPELINE),
     Mutation(
         PIPED,
         "if not oldest < stop.received_at_ns <= now",
@@ -1151,9 +1151,7 @@ MUTATIONS = [
         "return spool.settle_delivery",
         ENDED,
     ),
-    Mutation(
-        PIPED, "session_id is None or spool.stop_of(delivery)", "session_id is None", PIPELINE
-    ),
+    Mutation(ENDS, "session_id is None or spool.stop_of(delivery)", "session_id is None", PIPELINE),
     # Verify.
     Mutation(PROVEN, "if digest_of(event.data) == event.data_hash:", "if True:", VERIFY),
     Mutation(PROVEN, "if has_empty_field or f", "if f", VERIFY),

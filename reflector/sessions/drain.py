@@ -246,7 +246,7 @@ def _take_delivery(pipeline: Pipeline, delivery: Delivery) -> None:
             finish = ends.settling(delivery, taken.scan)
         except (OSError, ValueError) as error:
             is_refused = isinstance(error, StoreRefused)
-            if is_refused or not _is_without_words(pipeline, delivery, source.path):
+            if is_refused or not ends.is_without_words(pipeline.ledger, delivery, source.path):
                 reason = getattr(error, "strerror", None) or str(error)  # shown after the path
                 pipeline.drained.failed.append(spool.Failed(str(source.path), reason))
                 spool.fail(delivery.path, delivery.path.parent, error)
@@ -295,31 +295,6 @@ def _take_answer(pipeline: Pipeline, delivery: Delivery) -> None:
     source = ends.answer_source(pipeline.project.root, pipeline.ledger, delivery)
     if source is not None:
         _take(pipeline, source)
-
-
-def _is_without_words(pipeline: Pipeline, delivery: Delivery, transcript: Path) -> bool:
-    """Return whether a delivery never had anything to record, so that nothing is lost.
-
-    An empty transcript has no words. A missing one may have been lost, except in two cases: a
-    client's own summariser run, and a session that was opened and closed without a word. The hook
-    reports only the start and the end of such a session, because a turn would have left its Stop.
-    """
-    try:
-        return transcript.stat().st_size == 0 and not delivery.transcript_bytes
-    except FileNotFoundError:
-        pass
-    except OSError:
-        return False
-    if delivery.transcript_bytes is not None:
-        return False
-    if delivery.event == "SubagentStop":
-        return True
-    from reflector.sessions.intake import safe_id
-
-    session_id = safe_id(delivery.session_id) if delivery.event == "SessionEnd" else None
-    if session_id is None or spool.stop_of(delivery):
-        return False
-    return not pipeline.ledger.windows(session_id)
 
 
 @contextmanager

@@ -23,7 +23,7 @@ from reflector.events.event import SESSION_RECORDED
 from reflector.handover import STOPS, words
 from reflector.reflection.window import transcript_of
 from reflector.sessions import answers, opencode_store, spool
-from reflector.sessions.intake import Source, find_transcript
+from reflector.sessions.intake import Source, find_transcript, safe_id
 from reflector.transcripts.citations import cited_names
 from reflector.transcripts.reading import Scan, UnknownTranscript
 
@@ -103,6 +103,29 @@ def undelivered(project: Project, ledger: Ledger, busy: Collection[str | None]) 
     idle = {session_id: ns for session_id, ns in begun.items() if session_id not in busy}
     yield from _killed(project, idle)
     yield from _grown(ledger, {*busy, *begun})
+
+
+def is_without_words(ledger: Ledger, delivery: Delivery, transcript: Path) -> bool:
+    """Return whether a delivery never had anything to record, so that nothing is lost.
+
+    An empty transcript has no words. A missing one may have been lost, except in two cases: a
+    client's own summariser run, and a session that was opened and closed without a word. The hook
+    reports only the start and the end of such a session, because a turn would have left its Stop.
+    """
+    try:
+        return transcript.stat().st_size == 0 and not delivery.transcript_bytes
+    except FileNotFoundError:
+        pass
+    except OSError:
+        return False
+    if delivery.transcript_bytes is not None:
+        return False
+    if delivery.event == "SubagentStop":
+        return True
+    session_id = safe_id(delivery.session_id) if delivery.event == "SessionEnd" else None
+    if session_id is None or spool.stop_of(delivery):
+        return False
+    return not ledger.windows(session_id)
 
 
 def is_gone(delivery: Delivery) -> bool:
