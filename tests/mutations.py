@@ -340,7 +340,7 @@ MUTATIONS = [
     ),
     Mutation(
         MEMORY_AUTHORS,
-        "first=same_text and (same_text.first or same_text.written)",
+        "first=same_line and (same_line.first or same_line.written)",
         "None",
         MEMORY_WRITERS,
     ),

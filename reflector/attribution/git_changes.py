@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import MappingProxyType
@@ -20,6 +20,7 @@ from reflector.attribution.steps import (
     UNSEEN_CONTENT,
     Author,
     Content,
+    Difference,
     Step,
     content_of,
 )
@@ -111,22 +112,21 @@ class Repository:
         """The size of the reflog of HEAD in bytes; 0 without a reflog."""
         return len(self._reflog("HEAD"))
 
-    def moves(
-        self, files: Collection[str], start: int, known: Iterable[bytes | None] = ()
-    ) -> list[Move]:
-        """Return the moves of HEAD that change one of some files, oldest first.
+    def moves(self, differences: Sequence[Difference], start: int) -> list[Move]:
+        """Return the moves of HEAD that may explain differences, oldest first.
 
         A move brings commits if HEAD was never at its new commit, and if the subject is that of a
         command that makes or fetches commits. Every other move is a checkout.
 
         start  the size of the reflog at the last look
-        known  contents on this machine, which may have other line ends than in git
         """
+        files = [difference.file for difference in differences]
+        contents_here = (content for each in differences for content in (each.before, each.after))
         reflog = self._reflog("HEAD")
         start = start if start <= len(reflog) else 0
         heads = {commit for entry in _entries(reflog[:start]) for commit in entry[:2]}
         entries = _entries(reflog[start:])
-        here = {_unix(content): content for content in known}
+        here = {_unix(content.bytes): content.bytes for content in contents_here}
         names = (
             _name(commit, file)
             for entry in reversed(entries)

@@ -10,14 +10,15 @@ the contents are those of its commits.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from operator import attrgetter
 from pathlib import Path
 from typing import NamedTuple
 
-from reflector.attribution.calls import MAX_ID, Call, Transcript
+from reflector.attribution.calls import MAX_ID, Call, Transcript, calls_of
+from reflector.attribution.files import Table
 from reflector.attribution.git_changes import Move
 from reflector.attribution.steps import UNSEEN_CONTENT, Author, Content, Difference, Step
 from reflector.events.memory import UNKNOWN, YOU
@@ -25,6 +26,10 @@ from reflector.text.bounds import clean
 from reflector.transcripts.reading import session_named_in
 
 Evidence = Call | Move
+#: Returns the transcripts that were written since a time, in seconds since the epoch.
+FindTranscripts = Callable[[float], Sequence[Transcript]]
+#: A transcript may be written this long before the times of its records.
+_SLACK_S = 5.0
 #: The most attempts to find an order of the steps that leads to the present content.
 _MOST_ATTEMPTS = 4_000
 #: Transcripts cut the times of their records to milliseconds.
@@ -41,6 +46,32 @@ _BY_TIME = attrgetter("time")
 @lru_cache(maxsize=64)  # a replay calls this often
 def _session_of(path: Path) -> str:
     return clean(session_named_in(path), MAX_ID)
+
+
+def attributed(
+    differences: Sequence[Difference],
+    find: FindTranscripts,
+    table: Table,
+    moves: Sequence[Move],
+    known: Container[tuple[str, ...]],
+) -> Iterator[tuple[Difference, list[Step]]]:
+    """Yield each difference, at least one, with its steps, oldest first.
+
+    moves  the moves of HEAD since the last look
+    known  the keys of the calls that are not evidence
+    """
+    sessions: list[Transcript] = []
+    evidence: list[Evidence] = [*moves]
+    files = [difference.file for difference in differences]
+    since = min(difference.since for difference in differences)
+    for transcript in find(since - _SLACK_S):
+        may_write = transcript.may_write(files, table)
+        calls = calls_of(transcript, table) if may_write else []
+        evidence += [call for call in calls if call.key not in known]
+        if transcript.is_here or calls:
+            sessions.append(transcript)
+    for difference in differences:
+        yield difference, steps_of(difference, evidence, sessions)
 
 
 def steps_of(

@@ -37,7 +37,6 @@ from reflector.files import read_bounded
 from reflector.git import git_says
 from reflector.memory.answers import (
     Line,
-    difference_of,
     is_restorable,
     keep_change,
     line_of,
@@ -318,7 +317,7 @@ def print_change(place: Place, text: str, *, as_json: bool) -> None:
     with opened(place) as stores:
         change = _needed(place, stores, text)
         words = words_before(stores, change)
-        lines = list(difference_of(change))
+        lines = change.difference
     if as_json:
         whole = memory_json(place, change)
         print_json(ShownMemoryJson(**asdict(whole), words=words, difference=lines))
@@ -593,8 +592,8 @@ def _reasons(place: Place, changes: Sequence[Change], chosen: Sequence[Change]) 
     (change, *others) = chosen
     if others or change.undone_at:
         return []
-    if change.before and not _way_back(place, change)[0] and (lines := [*difference_of(change)]):
-        return lines
+    if change.before and not _way_back(place, change)[0] and change.difference:
+        return change.difference
     of_file = [one.place for one in changes if one.file == change.file]
     later = of_file[of_file.index(change.place) + 1 :]
     if not later:

@@ -19,7 +19,7 @@ from reflector.events.memory import AGENT, LOOK, UNSEEN
 from reflector.files import open_regular
 from reflector.memory.authors import Authors, Writers
 from reflector.memory.changes import Change, Store
-from reflector.memory.lines import cut, difference, masked_lines
+from reflector.memory.lines import cut, masked_lines
 from reflector.project import Project
 from reflector.text.secrets import quote
 from reflector.transcripts.building import fields, plain_text
@@ -31,8 +31,6 @@ _MOST_WORDS = 240
 _HEAD = 1 << 20
 #: The file in the user's own folder with the ids of the changes that you keep.
 _KEPT = "memory-kept.json"
-#: The number of lines around a change in a difference.
-_CONTEXT = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +66,7 @@ class Line:
 
 def is_restorable(change: Change) -> bool:
     """Return whether `undo` can write the version before a change."""
-    if change.before == UNSEEN or change.after == UNSEEN:
+    if UNSEEN in (change.before, change.after):
         return False
     return change.store.versions.has(change.before) or change.fact("commit") != ""
 
@@ -142,19 +140,6 @@ def _transcripts(stores: Sequence[Store], session: str) -> Iterator[Path]:
         with suppress(OSError), open_regular(path) as file:
             if session.encode() in file.read(_HEAD):
                 yield path
-
-
-def difference_of(change: Change) -> Iterator[str]:
-    """Yield the difference of a change, from the kept bytes or else from the lines of its event."""
-    before, after = map(change.content, ("before", "after"))
-    if before.is_known and after.is_known:
-        yield from difference(before.bytes or b"", after.bytes or b"", _CONTEXT)
-        return
-    for hunk in change.lines.hunks:
-        if hunk.after >= 0:
-            yield f"@@ line {hunk.after + 1} @@"
-        yield from (f"-{line}" for line in hunk.removed)
-        yield from (f"+{line}" for line in hunk.added)
 
 
 def undecided(home: Project, changes: Iterable[Change]) -> list[Change]:

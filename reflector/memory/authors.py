@@ -114,27 +114,23 @@ class Authors:
             if writers is None:
                 known = self.known.get(text) if text not in before else None
                 same_line = earlier[number].writers if is_back else known
-                writers = self._writers_of(change, text, known, same_line)
+                writers = self._writers_of(change, text, same_line)
                 self.known[text] = writers
             named.append(_Line(text, writers))
         return named
 
-    def _writers_of(
-        self, change: Change, text: str, same_text: Writers | None, same_line: Writers | None
-    ) -> Writers:
+    def _writers_of(self, change: Change, text: str, same_line: Writers | None) -> Writers:
         """Return the writers of a line that a change added. A checkout or an undo that brings back
         a line is not its writer. A commit only confirms a line that was there.
 
-        same_text  the writers of the same text in an earlier version
-        same_line  of the same line in the version that git or an undo wrote again; otherwise as
-                   `same_text`
+        same_line  the writers of the same line in an earlier version
         """
         removal = self._gone.get(text)
         if same_line is not None and removal is None and change.is_gits:
             return same_line._replace(committed=same_line.committed or change)
         if same_line is not None and _brings_back(change, removal):
             return same_line
-        return Writers(change, first=same_text and (same_text.first or same_text.written))
+        return Writers(change, first=same_line and (same_line.first or same_line.written))
 
     def _note_gone(self, change: Change, before: Set[str], after: Set[str]) -> None:
         """Note the texts that a change removed from the file and those that it brought."""

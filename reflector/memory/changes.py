@@ -20,7 +20,7 @@ from reflector.events.memory import GIT, YOU, who
 from reflector.git import git_says
 from reflector.ledger.store import Ledger
 from reflector.memory.bytes import Versions
-from reflector.memory.lines import LineChange, line_change
+from reflector.memory.lines import LineChange, difference, line_change
 from reflector.project import Project
 
 #: The author of a change that another user or machine made by hand, for JSON and in words.
@@ -115,6 +115,11 @@ class Change:
             if before.is_known and after.is_known:
                 return line_change(before.bytes, after.bytes)
         return self.lines
+
+    @property
+    def difference(self) -> list[str]:
+        """Its lines as a difference."""
+        return list(difference(self.whole_lines))
 
     @property
     def is_gits(self) -> bool:

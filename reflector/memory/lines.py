@@ -158,21 +158,13 @@ def are_exact(lines: Iterable[str]) -> bool:
     )
 
 
-def difference(before: bytes, after: bytes, context: int = 0) -> Iterator[str]:
-    """Yield the lines that differ between two contents, without secrets.
-
-    context  the number of lines around a change that are yielded too
-    """
-    old, new = ([line.text for line in masked_lines(content)] for content in (before, after))
-    for group in _compared(_bare(before), _bare(after)).get_grouped_opcodes(context):
-        first_new_start = group[0][3]
-        yield f"@@ line {first_new_start + 1} @@"
-        for tag, old_start, old_end, new_start, new_end in group:
-            if tag == "equal":
-                yield from (f" {line}" for line in old[old_start:old_end])
-            else:
-                yield from (f"-{line}" for line in old[old_start:old_end])
-                yield from (f"+{line}" for line in new[new_start:new_end])
+def difference(change: LineChange) -> Iterator[str]:
+    """Yield the lines of a change as a difference."""
+    for hunk in change.hunks:
+        if hunk.after >= 0:
+            yield f"@@ line {hunk.after + 1} @@"
+        yield from (f"-{line}" for line in hunk.removed)
+        yield from (f"+{line}" for line in hunk.added)
 
 
 def _bare(content: bytes) -> list[str]:

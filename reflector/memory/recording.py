@@ -11,10 +11,9 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
 
-from reflector.attribution.calls import Call, Transcript, calls_of
 from reflector.attribution.files import Scope, Table
 from reflector.attribution.git_changes import Repository
-from reflector.attribution.naming import steps_of
+from reflector.attribution.naming import FindTranscripts, attributed
 from reflector.attribution.steps import Content, Difference, Step
 from reflector.events.event import MEMORY_CHANGED, NewEvent
 from reflector.events.memory import GIT, LOOK
@@ -27,11 +26,6 @@ from reflector.memory.looks import Looks, Seen, compare
 from reflector.memory.new_change import event_of
 from reflector.playbook_files.mirrors import without_section
 from reflector.project import Project
-
-#: A transcript may be written this long before the times of its records.
-_SLACK_S = 5.0
-#: Returns the transcripts that were written since a time, in seconds since the epoch.
-FindTranscripts = Callable[[float], Sequence[Transcript]]
 
 
 class Recorder:
@@ -185,33 +179,14 @@ def _events_of(
     """
     if not differences:
         return []
-    files = [each.file for each in differences]
-    sessions, calls = _calls(recorder, differences, find)
-    contents = [each.bytes for one in differences for each in (one.before, one.after)]
-    moves = recorder.repository.moves(files, reflog, contents)
+    moves = recorder.repository.moves(differences, reflog)
     events = []
-    for difference in differences:
-        steps = steps_of(difference, [*calls, *moves], sessions)
+    for difference, steps in attributed(differences, find, recorder.table, moves, recorder.known):
         # The last content is that of the file now, which is kept already.
         keep_versions(recorder.project, [step.after for step in steps[:-1]])
-        events += [recorder.event_of(s, LOOK) for s in _unrecorded(recorder, difference, steps)]
+        unrecorded = _unrecorded(recorder, difference, steps)
+        events += [recorder.event_of(step, LOOK) for step in unrecorded]
     return events
-
-
-def _calls(
-    recorder: Recorder, differences: Sequence[Difference], find: FindTranscripts
-) -> tuple[list[Transcript], list[Call]]:
-    """Return the sessions that may have changed the files, and their calls that the log lacks."""
-    sessions: list[Transcript] = []
-    new_calls: list[Call] = []
-    files = [each.file for each in differences]
-    for transcript in find(min(each.since for each in differences) - _SLACK_S):
-        may_write = transcript.may_write(files, recorder.table)
-        calls = calls_of(transcript, recorder.table) if may_write else []
-        new_calls += [call for call in calls if call.key not in recorder.known]
-        if transcript.is_here or calls:
-            sessions.append(transcript)
-    return sessions, new_calls
 
 
 def _unrecorded(

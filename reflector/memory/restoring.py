@@ -24,6 +24,7 @@ from reflector.memory.lines import (
     Hunk,
     are_exact,
     difference,
+    line_change,
     without_change,
     without_lines,
 )
@@ -76,7 +77,7 @@ class Restored:
     @property
     def difference(self) -> list[str]:
         """The lines that change, without secrets."""
-        return list(difference(self.now or b"", self.then or b""))
+        return list(difference(line_change(self.now, self.then)))
 
 
 def newest_of(changes: Sequence[Change]) -> Change | None:

@@ -20,12 +20,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from reflector.attribution.calls import Transcript
+from reflector.attribution.naming import FindTranscripts
 from reflector.config import ConfigError
 from reflector.events.event import time_of
 from reflector.files import Changed, error_words
 from reflector.ledger.errors import LedgerError
 from reflector.memory.places import checked_at, leave_places, scopes_of
-from reflector.memory.recording import FindTranscripts, Recorder, record_changes
+from reflector.memory.recording import Recorder, record_changes
 from reflector.project import Project
 from reflector.sessions import locks, opencode_store, spool
 from reflector.sessions.found_transcripts import ended_at, is_in_project, look_at, written_since

@@ -1,10 +1,12 @@
 """The commits and moves of HEAD that change watched files, as git has them."""
 
+import time
+
 import pytest
 
 from reflector.attribution.files import MAX_BYTES
 from reflector.attribution.git_changes import Repository
-from reflector.attribution.steps import Step
+from reflector.attribution.steps import Difference, Step, content_of
 from tests.memory.world import World
 
 
@@ -56,5 +58,7 @@ def test_move_to_another_branch_is_a_checkout(world: World) -> None:
     repository = Repository(world.root)
     start = repository.reflog_size
     world.git("checkout", "-q", "-")
-    (move,) = repository.moves(["CLAUDE.md"], start)
+    contents = map(content_of, (b"two\n", b"one\n"))
+    difference = Difference("CLAUDE.md", *contents, 0.0, time.time())
+    (move,) = repository.moves([difference], start)
     assert (move.commits, move.before.bytes, move.after.bytes) == ((), b"two\n", b"one\n")

@@ -4,9 +4,11 @@ import os
 import time
 from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
+from reflector.attribution import naming
 from reflector.handover import PLACES, has_changed_places
 from reflector.locate import own_folder
 from reflector.memory import places, recording
@@ -78,11 +80,13 @@ def _fail(*_: object) -> None:
     raise ValueError("odd")
 
 
-@pytest.mark.parametrize("name", ["calls_of", "steps_of", "compare"])
+@pytest.mark.parametrize(
+    ("module", "name"), [(naming, "calls_of"), (naming, "steps_of"), (recording, "compare")]
+)
 def test_trouble_of_a_comparison_is_a_note(
-    drained: World, monkeypatch: pytest.MonkeyPatch, name: str
+    drained: World, monkeypatch: pytest.MonkeyPatch, module: ModuleType, name: str
 ) -> None:
-    monkeypatch.setattr(recording, name, _fail)
+    monkeypatch.setattr(module, name, _fail)
     drained.begins().edits("CLAUDE.md", "make test", "make check")
     notes = drain_project(Project.at(drained.root)).notes
     assert notes == ["changes to your memory files are not recorded yet: odd"]
