@@ -11,7 +11,7 @@ import re
 import stat
 from collections.abc import Iterator
 from fnmatch import fnmatchcase
-from functools import cache, cached_property
+from functools import cached_property
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -89,7 +89,6 @@ class Table:
         self.root = root
         self.scope = scope
         self._home = Path(home_folder() or "/nowhere")
-        self._real_folder = cache(os.path.realpath)
         self._patterns = _patterns_of(root, scope, in_any=in_any)
         #: The folders that were searched for files.
         self._folders: list[str] = []
@@ -137,7 +136,7 @@ class Table:
         watched = self.watch_of(file)
         if watched is None:
             return False
-        real = os.path.realpath(watched.path)  # unlike `resolve`, also works for a loop of links
+        real = os.path.realpath(watched.path)
         return Path(real).is_relative_to(watched.folder) and not self._is_users(real)
 
     @cached_property
@@ -232,13 +231,11 @@ class Table:
         The reason is recorded in `unwatched`.
         """
         file = self._name_of(path)
+        real = Path(os.path.realpath(path))  # unlike `resolve`, also works for a loop of links
         try:
-            real = Path(self._real_folder(path.parent), path.name)
-            real = real.resolve() if real.is_symlink() else real
             status = real.stat()
-        except (OSError, RuntimeError) as error:
-            why = getattr(error, "strerror", None) or error
-            self.unwatched[file] = f"cannot be read ({why})"
+        except OSError as error:
+            self.unwatched[file] = f"cannot be read ({error.strerror})"
             return None
         if stat.S_ISDIR(status.st_mode):
             return None

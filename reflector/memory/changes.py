@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
@@ -228,8 +228,7 @@ def _with_undone(changes: Sequence[Change]) -> list[Change]:
         if change.event.event_id not in undone_at:  # an undone undo does not count
             undone_at.update(dict.fromkeys(change.undid, change.place))
     return [
-        Change(change.store, change.event, undone_at.get(change.event.event_id, ""))
-        for change in changes
+        replace(change, undone_at=undone_at.get(change.event.event_id, "")) for change in changes
     ]
 
 
@@ -245,7 +244,6 @@ def file_named(root: Path | None, text: str) -> str | None:
         for table in tables:
             if watched := table.watch_of(text, base):
                 # A link, such as CLAUDE.md to AGENTS.md, counts as the file that it leads to.
-                target = table.watch_of(os.path.realpath(watched.path))
-                return (target or watched).file
+                return table.name_of(os.path.realpath(watched.path)) or watched.file
     names = [file for file in tables[1].files if shown_name(file) == text]
     return names[0] if len(names) == 1 else None
