@@ -6,6 +6,7 @@ is None, and nothing is guessed. Line ends stay as they are.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from difflib import Match, SequenceMatcher
 from functools import lru_cache
@@ -72,30 +73,26 @@ class LineChange(NamedTuple):
 
     @property
     def hunks(self) -> list[Hunk]:
-        """The lines in hunks; none if their numbers contradict each other."""
-        old = dict(self.removed)
-        new = dict(self.added)
-        if 0 in old or 0 in new:  # the numbers are unknown
+        """The lines in hunks."""
+        if any(line.number == 0 for line in (*self.added, *self.removed)):
             texts = ([line.text for line in lines] for lines in (self.removed, self.added))
             return [Hunk(-1, *texts)]
+        removed = _by_unchanged(self.removed)
+        added = _by_unchanged(self.added)
         hunks = []
-        # The next lines of both versions. The unchanged lines between them are the same.
-        old_at = new_at = 1
-        while old or new:
-            distance = min([*(line - old_at for line in old), *(line - new_at for line in new)])
-            if distance < 0:
-                return []
-            old_at += distance
-            new_at += distance
-            hunk = Hunk(new_at - 1, [], [])
-            while old_at in old:
-                hunk.removed.append(old.pop(old_at))
-                old_at += 1
-            while new_at in new:
-                hunk.added.append(new.pop(new_at))
-                new_at += 1
-            hunks.append(hunk)
+        added_before = 0
+        for unchanged in sorted({*removed, *added}):
+            hunks.append(Hunk(unchanged + added_before, removed[unchanged], added[unchanged]))
+            added_before += len(added[unchanged])
         return hunks
+
+
+def _by_unchanged(lines: Sequence[Numbered]) -> defaultdict[int, list[str]]:
+    """Return the texts of lines by the number of unchanged lines before them."""
+    texts = defaultdict(list)
+    for lines_up_to_it, (number, text) in enumerate(lines, 1):
+        texts[number - lines_up_to_it].append(text)
+    return texts
 
 
 def _compared(old: Sequence[str], new: Sequence[str]) -> SequenceMatcher[str]:
