@@ -136,7 +136,6 @@ def page_facts(
     judged: Judged,
 ) -> PageFacts:
     """Return the facts of a page."""
-    sessions = look.sessions
     counts = _count_lines(project, advice.lines, look)
     missing = missing_paths(project.root, (line.text for line in advice.rules))
     rules = [
@@ -156,7 +155,7 @@ def page_facts(
         since_edit=None
         if edited is None or not starts
         else sum(start >= edited for start in starts),
-        agent=_agent_of(sessions),
+        agent=_agent_of(look.sessions),
     )
 
 

@@ -122,12 +122,13 @@ class Around(NamedTuple):
         """Return whether it is a part of a condition."""
         return any(clause.start <= self.start < clause.end for clause in self.conditions)
 
-    def is_in_case(self) -> bool:
+    def is_in_case(self, *, is_run: bool) -> bool:
         """Return whether an order against it is only for the case that its sentence begins with:
-        "when you review, never use `sed`".
+        "when you review, never use `sed`". A choice between commands names its case itself.
         """
         return is_for_a_case(self.text) or any(
-            clause.end <= self.start and "`" not in self.text[clause.end : self.start].strip("`")
+            clause.end <= self.start
+            and not (is_run and "`" in self.text[clause.end : self.start].strip("`"))
             for clause in self.earlier_conditions()
         )
 
@@ -170,7 +171,7 @@ def with_ban(text: str, title: str) -> str:
 
 def _sentence_before(text: str) -> str:
     """Return the end of a text that is in one sentence. A ban and the list after it are one."""
-    joined = _BAN_BEFORE_LIST.sub(lambda ban: ban["ban"].ljust(len(ban[0])), text)
+    joined = _BAN_BEFORE_LIST.sub(lambda ban: ban["ban"].ljust(len(ban[0])), without_code(text))
     return _BOUNDARY.split(joined)[-1]
 
 

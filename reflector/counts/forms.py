@@ -44,13 +44,16 @@ _EDITS = (
     r"|(?:modify|chang|updat|creat|writ)ing"
 )
 _EDIT = lazy_pattern(rf"\b(?:{_EDITS})\b", re.IGNORECASE)
+#: The end of the words before a file, perhaps after other files: "`a`, `b` or ".
+_BEFORE_FILE = r"(?:`[\s,]*|(?:or|and)\s+)*\Z"
 #: The creation of files in a folder, or of one file.
 _NEW = lazy_pattern(
     r"\b(?:(?:creat|writ|plac|stor|sav)(?:e|ing)|add(?:ing)?|put(?:ting)?)\s+"
     r"(?:(?:an?|any|new|more|the|other|unit|source)\s+)*"
     r"(?P<files>files?|anything|(?P<tests>(?:tests?|specs?)(?:\s+files?)?))\s+"
-    r"(?:in|into|to|under|inside|within)\s+(?:the\s+)?\Z"
-    r"|\bcreat(?:e|ing)\s+(?:(?:an?|any|new|more|the|other|files?|named|called)\s+)*\Z",
+    rf"(?:in|into|to|under|inside|within)\s+(?:the\s+)?{_BEFORE_FILE}"
+    r"|\b(?:creat(?:e|ing)|add(?:ing)?)\s+"
+    rf"(?:(?:an?|any|new|more|the|other|files?|named|called)\s+)*{_BEFORE_FILE}",
     re.IGNORECASE,
 )
 _INTO = lazy_pattern(
@@ -129,6 +132,9 @@ _IMPORTS_AT_TOP = lazy_pattern(
 _LOCALLY = lazy_pattern(
     r"\b(?:local(?:ly)?|inline|nested|function[- ]level|in(?:side)?(?: of)? (?:a )?functions?)\b",
     re.IGNORECASE,
+)
+_BARE_EXCEPT = lazy_pattern(
+    r"\b(?:never|no|not|avoid|don['’]?t)\b[^.:;]{0,30}\bbare [`*]*except", re.IGNORECASE
 )
 _IMPORT_EXCEPTION = lazy_pattern(r"\b(?:unless|except|circular|lazy|prefer)\b", re.IGNORECASE)
 _SUPPRESSES = lazy_pattern(
@@ -221,6 +227,8 @@ def forms_of(text: str) -> Iterator[tuple[str, str]]:
     for file in _FILE_TO_ADD.finditer(text):
         if not _AGAINST.search(text[: file.end()]):
             yield f"{file['stem']}.{_SIBLINGS[file['ending'].lower()]}", FILE
+    if _BARE_EXCEPT.search(text):
+        yield "except:", ""
     is_local = _IMPORTS_AT_TOP.search(text) and _LOCALLY.search(text)
     if is_local and not _IMPORT_EXCEPTION.search(text):
         yield "import in a function", IMPORT

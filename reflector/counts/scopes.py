@@ -104,6 +104,10 @@ _ANYTHING = (
 )
 
 
+#: A verb after a command, which describes the command.
+_DOES = lazy_pattern(r"`? (?!(?:passes|succeeds|is|has|needs|always|unless)\b)[a-z]+s\b")
+
+
 def scope_of_token(token: Token, around: Around) -> str:
     """Return the scope of a token; "" if it is evidence about its rule."""
     return next((scope for scope, applies in _SCOPES if applies(token, around)), "")
@@ -114,7 +118,7 @@ def _is_in_condition(_: Token, around: Around) -> bool:
 
 
 def _is_banned_for_a_case(token: Token, around: Around) -> bool:
-    return token.negated and (around.asks_you() or around.is_in_case())
+    return token.negated and (around.asks_you() or around.is_in_case(is_run=_is_run(token)))
 
 
 def _names_folder(_: Token, around: Around) -> bool:
@@ -132,9 +136,13 @@ def _is_restricted(token: Token, around: Around) -> bool:
         return False
     use = _EVERY_USE.match(around.after)
     is_at_place = use is not None and use["place"] is not None
-    is_some_run = is_at_place and (token.is_command or token.is_program)
     is_of_each_use = use is not None or _is_own_case(token, around)
+    is_some_run = is_at_place and _is_run(token)
     return not is_of_each_use or is_some_run or _is_part_of_act(token, around)
+
+
+def _is_run(token: Token) -> bool:
+    return token.is_command or token.is_program
 
 
 def _is_part_of_act(token: Token, around: Around) -> bool:
@@ -144,12 +152,12 @@ def _is_part_of_act(token: Token, around: Around) -> bool:
 
 def _is_own_case(token: Token, around: Around) -> bool:
     """Return whether the words after a forbidden token name a case or a purpose that nearly each of
-    its uses has. A choice between tokens may have any purpose.
+    its uses has. A choice between commands may have any purpose.
     """
     if token.text in _SUPPRESSIONS and _TO_SUPPRESS.match(around.after):
         return True
     purpose = _PURPOSE.match(around.after)
-    if purpose is None or around.is_choice():
+    if purpose is None or (around.is_choice() and _is_run(token)):
         return purpose is not None
     own = _OWN_PURPOSES.get(token.text)
     meant = around.after[purpose.end("word") :].lstrip()
@@ -174,6 +182,8 @@ def _is_out_of_reach(token: Token, around: Around) -> bool:
     """
     if not token.negated or token.form == NAME or _is_ban_itself(token, around):
         return False
+    if token.is_path and token.form == "":  # code can only import a file
+        return re.search("import|require|include", around.reach, re.IGNORECASE) is None
     own = "|".join(map(re.escape, token.text.split()))
     reach = re.sub(rf"\b(?:{own})\b", "", around.reach) if token.is_command else around.reach
     is_program = token.is_program or token.is_command
@@ -209,7 +219,16 @@ def _is_only_mentioned(token: Token, around: Around) -> bool:
     is_banned_example = token.negated and is_example(around.reach)
     if is_example(around.before) and not is_banned_example:
         return True
-    return token.is_command and not token.negated and not is_asked_for(around.whole_before)
+    is_order = is_asked_for(around.whole_before) and not _is_described(around)
+    return token.is_command and not token.negated and not is_order
+
+
+def _is_described(around: Around) -> bool:
+    """Return whether a sentence only describes the command that it begins with: "`make help` lists
+    the rest".
+    """
+    is_first = re.search(r"\w", around.before) is None
+    return is_first and _DOES.match(around.after) is not None
 
 
 #: The scopes of tokens, as `Token` describes them, and the tokens that have them.

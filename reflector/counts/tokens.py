@@ -71,12 +71,12 @@ _TOKEN = lazy_pattern(
 )
 #: Keywords that are not frequent words of English.
 _NOUNS = frozenset("async await const enum impl struct trait typedef".split())
-#: Names with a capital inside that are not identifiers.
+#: Names with a capital inside that are not identifiers, and code that other rules name.
 _NAMES = frozenset(
     "GitHub GitLab JavaScript TypeScript CoffeeScript PostgreSQL MongoDB GraphQL DevOps YouTube"
     " LinkedIn macOS NumPy PyTorch FastAPI OpenAI ChatGPT OpenCode StackOverflow WordPress"
     " CloudFlare DynamoDB BigQuery LaTeX PowerShell".split()
-) | {"Co-Authored-By"}
+) | {"Co-Authored-By", "except", "except:"}
 #: An ending of file names, not a file such as `.env`.
 _ENDING = lazy_pattern(r"\.(?!env|git)[a-z]{1,5}")
 #: The beginning of a part for you to fill in, as in `fix/<issue>`. An attribute such as

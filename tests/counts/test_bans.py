@@ -133,6 +133,8 @@ def test_other_command_breaks_no_ban(rule: str, command: str) -> None:
         ("Never edit `worker.d.ts`.", edits("x", file="/app/worker.d.ts"), True),
         ("Never use `any`.", edits("let a: Record<string, any>", file="/app/a.ts"), True),
         ("Never use `any`.", edits("f<a>(b, any other)", file="/app/a.ts"), False),
+        ("Never use bare `except`.", edits("try:\n    a()\nexcept:\n    b()"), True),
+        ("No bare excepts.", edits("except ValueError:"), False),
     ],
 )
 def test_file_of_a_call_breaks_a_ban(rule: str, message: Message, *, is_broken: bool) -> None:
@@ -187,6 +189,7 @@ def test_message_breaks_a_rule(rule: str, command: str, *, is_broken: bool) -> N
         ("`make a`", "Never run these commands:", runs("make a"), True),
         ("❌ Use `getRows()`", "", edits("getRows(1)"), True),
         ("❌ Do NOT use `getRows()`", "", edits("getRows(1)"), True),
+        ("Do not add `as: any` / `getRows()`.", "", edits("getRows(1)"), True),
         ("Use `getRows()` for imports.", "Don'ts", edits("getRows(1)"), False),
         ("Using `make a` instead of `make b`", "Avoid", runs("make b"), False),
         ("Commit without running `make a`.", "Never", runs("make a"), False),
@@ -210,6 +213,8 @@ def test_ban_reaches_its_list(rule: str, title: str, message: Message, *, is_bro
         "Never call `getRows` directly on a render path.",
         "Prefer a view over a new `getRows` argument when rows are many.",
         "Put rows into a view, not in `rowCount` or `getRows`.",
+        "Use `allRows` instead of `getRows` for long lists.",
+        "When rows are many, use `allRows` instead of `getRows`.",
         "`check` | a source with no `getRows` | Rows may be missing.",
         "(There is no `getRows` here.)",
         "The reader sets no `getRows`.",
@@ -227,7 +232,6 @@ def test_restricted_ban_is_not_counted(rule: str) -> None:
         "Don't use the `getRows` function directly, it is slow.",
         "Never use `getRows` to avoid slow pages.",
         "Avoid `getRows` in TypeScript.",
-        "Use views instead of `getRows` for long lists.",
         "Avoid `getRows`/`allRows` because they are slow when many rows exist.",
     ],
 )

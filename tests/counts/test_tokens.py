@@ -72,7 +72,8 @@ def test_negation_before_token_is_read(rule: str, tokens: str) -> None:
         ("Never push until `make lint` passes.", ["", ""]),
         ("**Never amend commits** (`--amend`).", [""]),
         ("When you review, never use `a_b`.", ["part"]),
-        ("When you review, use `b_c`, not `a_b`.", ["", ""]),
+        ("When you review, use `b_c`, not `a_b`.", ["", "part"]),
+        ("When you review, use `make a`, not `make b`.", ["", ""]),
         ("Never assume that `a_b` works.", ["part"]),
         ("Write a title with no `fix:` / `docs:` prefix.", ["mention", "mention"]),
         ("Avoid `make test` between edits.", ["part"]),
@@ -84,6 +85,8 @@ def test_negation_before_token_is_read(rule: str, tokens: str) -> None:
         ("Name it well, e.g., use `a_b` instead of `b_c`.", ["mention", "mention"]),
         ("The marker tells `make lint` that all is well.", ["mention"]),
         ("Run `make lint` and `make types`.", ["", ""]),
+        ("`make help` lists the rest.", ["mention"]),
+        ("`make lint` passes.", [""]),
         ("Before you commit, if you changed `a_b`, run `make docs`.", ["condition", ""]),
     ],
 )
