@@ -500,7 +500,7 @@ MUTATIONS = [
     Mutation(FREE_COUNTS, "            self.lacks_start = True\n", "", COUNTED_FREELY),
     Mutation("reflector/sessions/intake.py", "is_whole(source.path)", "True", FOLDED),
     Mutation(CHECK_ROWS, "if rule.lacks_start or not (rule", "if not (rule", PAGES),
-    Mutation(SCOPES, "purpose is None or around.is_choice()", "purpose is None", COUNTED),
+    Mutation(SCOPES, "or (around.is_choice() and _is_run(token))", "", COUNTED),
     Mutation(SCOPES, "return not is_of_each_use or", "return", COUNTED),
     Mutation(SCOPES, "or is_some_run or", "or", COUNTED),
     Mutation(DEEDS, "or _BRANCH_BEFORE.search(around.text[: around.start])", "", COUNTED),

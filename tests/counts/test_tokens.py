@@ -86,6 +86,7 @@ def test_negation_before_token_is_read(rule: str, tokens: str) -> None:
         ("The marker tells `make lint` that all is well.", ["mention"]),
         ("Run `make lint` and `make types`.", ["", ""]),
         ("`make help` lists the rest.", ["mention"]),
+        ("Use `make a` instead of `make b` to test.", ["", ""]),
         ("`make lint` passes.", [""]),
         ("Before you commit, if you changed `a_b`, run `make docs`.", ["condition", ""]),
     ],
