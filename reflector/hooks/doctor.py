@@ -337,13 +337,7 @@ def _open_ledger(ledger: Ledger, project: Project) -> Iterator[Check]:
         )
     else:
         yield Check("triggers", "the database refuses changes to the history")
-    if (trial := running(ledger, trial_place(project))) is not None:
-        what = ", ".join(trial.data["bullets"]) or "the playbook"
-        yield Check(
-            "trial",
-            f"a trial runs until {trial.data['until'][:10]}: {trial.withheld_share:.0%} of "
-            f"sessions are not shown {what}",
-        )
+    yield from _trial(ledger, project)
     for mirror in mirrors(ledger, project):
         mend = "correct the file" if mirror.trouble else ""
         yield Check("mirror", f"{mirror.name}: {mirror.trouble or mirror.state}", mend)
@@ -359,6 +353,16 @@ def _open_ledger(ledger: Ledger, project: Project) -> Iterator[Check]:
     yield from _speakers(ledger)
     if not is_said and not refused:
         yield from _bullets(ledger, project)
+
+
+def _trial(ledger: Ledger, project: Project) -> Iterator[Check]:
+    if (trial := running(ledger, trial_place(project))) is not None:
+        what = ", ".join(trial.data["bullets"]) or "the playbook"
+        yield Check(
+            "trial",
+            f"a trial runs until {trial.data['until'][:10]}: {trial.withheld_share:.0%} of "
+            f"sessions are not shown {what}",
+        )
 
 
 def _windows(ledger: Ledger, project: Project) -> Check:

@@ -29,6 +29,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+Payload = dict[str, object]
+
 MAX_INJECTION = 128 * 1024
 #: The lines of a rendered file before the text for the agent.
 _HEAD_LINES = 4
@@ -40,7 +42,7 @@ _START = b',"hookSpecificOutput":{"hookEventName":"SessionStart","additionalCont
 _MAX_NOTE_BYTES = 400
 
 
-def hook_project(payload: dict[str, object]) -> str:
+def hook_project(payload: Payload) -> str:
     """Return the project of the session's folder, absolute; "" without one.
 
     It is $REFLECTOR_PROJECT if that is set. Otherwise it is found from the session's folder, as the
@@ -58,7 +60,7 @@ def hook_project(payload: dict[str, object]) -> str:
     )
 
 
-def start_of(payload: dict[str, object]) -> str:
+def start_of(payload: Payload) -> str:
     """Return the session's folder: $CLAUDE_PROJECT_DIR, in which the session was started, else the
     payload's cwd, else our own.
     """
@@ -69,7 +71,7 @@ def start_of(payload: dict[str, object]) -> str:
     return real_path(start or ".")
 
 
-def note_worktree(payload: dict[str, object]) -> None:
+def note_worktree(payload: Payload) -> None:
     """Note the main checkout of the linked worktree that a session is in. When the session ends,
     the worktree may be gone, and git no longer lists it.
     """
@@ -92,7 +94,7 @@ def note_worktree(payload: dict[str, object]) -> None:
         append_note(folder, name, note, notes, locate.MAX_NOTES)
 
 
-def note_told(project: str, payload: dict[str, object], shown: bytes) -> None:
+def note_told(project: str, payload: Payload, shown: bytes) -> None:
     """Note the text that a session is shown. The drain reads the note if the transcript does not
     repeat the text.
     """
@@ -167,7 +169,7 @@ def keeper_of(project: str) -> str:
     return project if b"ledger_url" in settings else ""
 
 
-def injection(project: str, payload: dict[str, object]) -> tuple[bytes, bytes, bytes, bytes]:
+def injection(project: str, payload: Payload) -> tuple[bytes, bytes, bytes, bytes]:
     """Return the parts that a start prints for a session, b"" for each missing part. They are the
     user's line about the playbook, a short form of the shown text, the JSON object for a subagent,
     and the shown text.
@@ -235,7 +237,7 @@ def kept_text(project: str, content: bytes) -> bytes:
     )
 
 
-def text_of_trial(keeper: str, payload: dict[str, object], trial: bytes) -> str:
+def text_of_trial(keeper: str, payload: Payload, trial: bytes) -> str:
     """Return the file with the text that a session is shown while a trial runs.
 
     A fork begins with the text that its original was shown, but its start does not name the
@@ -300,9 +302,7 @@ def text_of_fork(keeper: str, names: "list[str]", begin: bytes, *, may_be_placeb
     return handover.WITHOUT if is_without else handover.INJECTION
 
 
-def start_form(
-    project: str, payload: dict[str, object], line: bytes, as_json: bytes, text: bytes
-) -> bytes:
+def start_form(project: str, payload: Payload, line: bytes, as_json: bytes, text: bytes) -> bytes:
     """Return the output for the start of a session, in the format of its agent."""
     if locate.environment("COPILOT_PROJECT_DIR"):
         return context_form(as_json)
@@ -323,7 +323,7 @@ def start_form(
     return message + (_START + as_json[len(SUBAGENT) :] if as_json else b"}")
 
 
-def shows_line(payload: dict[str, object]) -> bool:
+def shows_line(payload: Payload) -> bool:
     """Return whether the agent that starts shows its user a hook's line. Claude Code sets the first
     variable only for its starts, and Gemini CLI sets the second. Codex CLI sets neither.
     """
@@ -466,7 +466,7 @@ def note_fired(project: str, event: object) -> None:
             system.close(fired.open(event, system.O_WRONLY | system.O_CREAT | system.O_TRUNC))
 
 
-def note_begun(project: str, payload: dict[str, object]) -> None:
+def note_begun(project: str, payload: Payload) -> None:
     """Leave a file for a session that begins. A drain that finds it without an end searches for the
     session's transcript.
     """
@@ -490,7 +490,7 @@ def attempt(note: "Callable[..., None]", *arguments: object) -> None:
         pass
 
 
-def deliver(project: str, payload: dict[str, object] | None, data: bytes) -> str:
+def deliver(project: str, payload: Payload | None, data: bytes) -> str:
     """Keep one delivery with its project, or with the user if the project cannot be written.
 
     Raises: OSError.
@@ -536,7 +536,7 @@ def hook() -> None:
     answer(project, payload, text)
 
 
-def answer(project: str, payload: dict[str, object], text: str) -> None:
+def answer(project: str, payload: Payload, text: str) -> None:
     """Print the playbook at a start, keep any other delivery, and start the drain if one is due."""
     event = payload["hook_event_name"]
     if event == "SubagentStart":
@@ -576,14 +576,14 @@ def keep_broken(raw: bytes, error: Exception) -> None:
     )
 
 
-def print_switched_off(project: str, payload: dict[str, object], settings: str) -> None:
+def print_switched_off(project: str, payload: Payload, settings: str) -> None:
     """Show the user that a file of the project switches the hooks off."""
     if settings.startswith(project) and shows_line(payload):
         line = "reflector is turned off in .claude/reflector.toml; to turn it on: reflector on"
         files.write_all(1, b'{"systemMessage":' + handover.quoted(line).encode() + b"}")
 
 
-def start_session(project: str, payload: dict[str, object]) -> bool:
+def start_session(project: str, payload: Payload) -> bool:
     """Print the playbook for a session that starts; return whether a drain is due."""
     line, shown, as_json, plain = injection(project, payload)
     files.write_all(1, start_form(project, payload, line, as_json, plain))

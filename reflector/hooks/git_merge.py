@@ -68,16 +68,14 @@ def main(arguments: Sequence[str]) -> int:
             f"remove {name}`",
             0,
         )
-    conflicts = [one.name for one, two in merged if one != two]
-    for name in conflicts:
-        _told(
-            (
-                f"both branches changed the text of {name}; choose one of the two texts in "
-                ".claude/playbook.json"
-            ),
+    code = 0
+    for name in [one.name for one, two in merged if one != two]:
+        code = _told(
+            f"both branches changed the text of {name}; choose one of the two texts in "
+            ".claude/playbook.json",
             1,
         )
-    return 1 if conflicts else 0
+    return code
 
 
 def _kept(merged: Sequence[tuple[Bullet, Bullet]], *versions: Sequence[Bullet]) -> list[str]:

@@ -522,10 +522,6 @@ def _text(raw: bytes | None) -> str:
         raise MalformedSettings(f"line {line}: not UTF-8") from None
 
 
-def _has_own(form: Form, text: str) -> bool:
-    return any(handler.own for handler in form.handlers(text))
-
-
 def _back_up(path: Path, form: Form, before: bytes | None) -> None:
     """Keep a copy of a file as it was before our first hook.
 
@@ -535,7 +531,7 @@ def _back_up(path: Path, form: Form, before: bytes | None) -> None:
         return
     backup = backup_path(path)
     text = _text(before)
-    has_our_hooks = _has_own(form, text)
+    has_our_hooks = any(handler.own for handler in form.handlers(text))
     is_made_by_us = has_our_hooks and form.uninstall(text).strip() in ("", "{}")
     is_backed_up = has_our_hooks and backup.exists()
     if not is_made_by_us and not is_backed_up:

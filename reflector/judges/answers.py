@@ -346,11 +346,11 @@ def objects_in(text: str) -> Iterator[Extraction]:
     if (value := _whole_object(text)) is not None:
         yield Extraction(value, "whole")
         return
-    fences = [(fenced["tag"], fenced["content"]) for fenced in _FENCED.finditer(text)]
     strategies: Mapping[str, Strategy] = {"json": "fence", "": "bare_fence"}
     for language, strategy in strategies.items():
-        for content in [content for tag, content in fences if tag == language]:
-            if (value := _whole_object(content)) is not None:
+        for fenced in _FENCED.finditer(text):
+            value = _whole_object(fenced["content"]) if fenced["tag"] == language else None
+            if value is not None:
                 yield Extraction(value, strategy)
     for value in _braced(text):
         yield Extraction(value, "braces")

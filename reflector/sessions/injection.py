@@ -271,7 +271,7 @@ def write_injection(
         bullets += _only_users(beside.bullets, own.bullets)
         troubles += beside.troubles
         files.append(_path_of(users))
-    all_ranks = [_kept_ranks(of) for of in dict.fromkeys((users, folder))]
+    all_ranks = list(map(_kept_ranks, dict.fromkeys((users, folder))))
     standing, lessons = _standing_in(all_ranks)
     bullets = [*_with_headings(bullets, _headings_in(all_ranks)), *lessons]
     form = _template(folder) if bullets else ""

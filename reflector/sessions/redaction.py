@@ -184,14 +184,8 @@ def _places_of(ledger: Ledger, project: Project) -> Places:
     not_rewritten = [*derived, *entries.lost_exports(root)]
     users_files = [path for folder in users for path in folder.rglob("*")]
 
-    waiting = [delivery.path for part in ("", "waiting") for delivery in pending_for(root, part)]
-    spooled = [path for path in project.spool_dir.rglob("*") if path.is_file()]
-    deliveries = [*waiting, *spooled]
-
-    url = ledger.engine.url
-    upgrade = before_upgrade(Path(url.database)) if url.is_file else None
-    before_upgrades = [upgrade.file] if upgrade is not None else []
-
+    deliveries = _deliveries_of(project)
+    before_upgrades = _copies_before_upgrade(ledger)
     with_section = [root / mirror.name for mirror in mirrors(ledger, project)]
     others = [*deliveries, *before_upgrades]
     return Places(
@@ -202,6 +196,19 @@ def _places_of(ledger: Ledger, project: Project) -> Places:
         copies=[project.state_dir / "kept", versions_folder(project), *derived, *before_upgrades],
         rewritten=[path for path in users_files if path not in not_rewritten],
     )
+
+
+def _deliveries_of(project: Project) -> list[Path]:
+    parts = ("", "waiting")
+    waiting = [delivery.path for part in parts for delivery in pending_for(project.root, part)]
+    spooled = filter(Path.is_file, project.spool_dir.rglob("*"))
+    return [*waiting, *spooled]
+
+
+def _copies_before_upgrade(ledger: Ledger) -> list[Path]:
+    url = ledger.engine.url
+    upgrade = before_upgrade(Path(url.database)) if url.is_file else None
+    return [upgrade.file] if upgrade is not None else []
 
 
 def _copy_trouble(ledger: Ledger, project: Project) -> str:

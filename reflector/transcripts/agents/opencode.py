@@ -95,28 +95,32 @@ class OpenCode(Conversation):
                 yield from self._message(message["info"], message.get("parts"), tally)
 
     def _message(self, info: JsonObject, parts: Any, tally: Tally) -> Iterator[Message]:
-        times = object_in(info, "time")
-        place = Place(self.agent_id, utc_time(times.get("created")), 0)
-        is_ended = "completed" in times or info.get("error") is not None
+        created = object_in(info, "time").get("created")
+        place = Place(self.agent_id, utc_time(created), 0)
         message_id = short_in(info, "id")
         if info.get("role") == "assistant":
             self.model = short_in(info, "modelID") or self.model
         for number, part in enumerate(parts if isinstance(parts, list) else ()):
-            if not isinstance(part, dict):
-                continue
-            uuid = f"opencode:{short_in(part, 'id') or f'{message_id}:{number}'}"
-            kind = text_in(part, "type")
-            if kind not in _WORDED and kind not in _WORDLESS:
-                count_type(tally, part.get("type"))
-            if info.get("role") == "user":
-                yield from self._typed(uuid, part, place)
-            elif kind in ("text", "reasoning"):
-                if is_ended or "end" in object_in(part, "time"):
-                    yield from _words(uuid, part, place, is_summary=info.get("summary") is True)
-            elif kind == "tool":
-                yield from _tool(uuid, part, place)
+            if isinstance(part, dict):
+                uuid = f"opencode:{short_in(part, 'id') or f'{message_id}:{number}'}"
+                yield from self._part(uuid, part, info, place, tally)
         if object_in(info, "error").get("name") == "MessageAbortedError":
             yield by_user(f"opencode:{message_id}:aborted", place, "refusal", "")
+
+    def _part(
+        self, uuid: str, part: JsonObject, info: JsonObject, place: Place, tally: Tally
+    ) -> Iterator[Message]:
+        kind = text_in(part, "type")
+        if kind not in _WORDED and kind not in _WORDLESS:
+            count_type(tally, part.get("type"))
+        if info.get("role") == "user":
+            yield from self._typed(uuid, part, place)
+        elif kind in ("text", "reasoning"):
+            is_ended = "completed" in object_in(info, "time") or info.get("error") is not None
+            if is_ended or "end" in object_in(part, "time"):
+                yield from _words(uuid, part, place, is_summary=info.get("summary") is True)
+        elif kind == "tool":
+            yield from _tool(uuid, part, place)
 
     def _typed(self, uuid: str, part: JsonObject, place: Place) -> Iterator[Message]:
         text = text_in(part, "text") or text_in(part, "prompt")
