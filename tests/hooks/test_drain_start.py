@@ -127,7 +127,7 @@ def test_drain_that_cannot_start_costs_nothing(project: Project, drains: Drains)
     out, err = project.hook(
         event("SessionEnd"), command=[str(drains.python), "-I", "-S", "-c", script]
     )
-    assert (out, err.count(b"\n"), b"could not start to record" in err) == (b"", 1, True)
+    assert (out, err.count(b"\n"), b"could not start the process" in err) == (b"", 1, True)
     assert len(list(project.spool.glob("*.json"))) == 1
 
 
