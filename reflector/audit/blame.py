@@ -21,10 +21,9 @@ from reflector.events.event import (
     HUMAN,
     PLAYBOOK_IMPORTED,
     REFLECTION_ANSWERED,
-    REFLECTION_COMPLETED,
     RESTATED,
     Event,
-    identity,
+    completion_id,
 )
 from reflector.events.sessions import quoted_in, rationale_of, said_wrong
 from reflector.handover import words
@@ -277,8 +276,8 @@ class _Blame:
         if disposition == "counted":
             disposition, cause = self._standing_of(verdict)
         if event.type == BULLET_CHECKED:
-            completion_id = identity(REFLECTION_COMPLETED, event.reflection_id or "")
-            ids = (event.event_id, completion_id, event.target_id)
+            reading_id = completion_id(event.reflection_id)
+            ids = (event.event_id, reading_id, event.target_id)
             disposition = disposition if all(map(self.then.is_active, ids)) else "retracted"
         if disposition == "counted":
             self.totals[verdict.tag] += 1
@@ -444,9 +443,7 @@ class _Judged(NamedTuple):
 
 def _judged(ledger: Ledger, tags: Iterable[Event]) -> dict[str, _Judged]:
     """Return the reflections of tags, by their id."""
-    completions = ledger.having(
-        {identity(REFLECTION_COMPLETED, tag.reflection_id or "") for tag in tags}
-    )
+    completions = ledger.having({completion_id(tag.reflection_id) for tag in tags})
     window_ids = {event.target_id for event in completions if event.target_id}
     windows = {event.event_id: event for event in ledger.having(window_ids)}
     answers: dict[tuple[str | None, str], list[Event]] = defaultdict(list)

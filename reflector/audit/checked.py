@@ -27,7 +27,7 @@ from reflector.events.event import (
     REFLECTION_ANSWERED,
     REFLECTION_COMPLETED,
     Event,
-    identity,
+    completion_id,
 )
 from reflector.events.sessions import quoted_in
 from reflector.ledger.answers import Group
@@ -310,9 +310,9 @@ class _Tally:
 
     def take_finding(self, event: Event) -> None:
         """Add the finding of an answer about a line, if the answer counts."""
-        completion_id = identity(REFLECTION_COMPLETED, event.reflection_id or "")
-        if all(map(self.then.is_active, (event.event_id, event.target_id, completion_id))):
-            reading = self._readings.get(completion_id)
+        reading_id = completion_id(event.reflection_id)
+        if all(map(self.then.is_active, (event.event_id, event.target_id, reading_id))):
+            reading = self._readings.get(reading_id)
             evidence = quoted_in(reading.facts, event.facts) if reading else {}
             for seen in self._lines_of([str(event.fact("name"))]):
                 seen.findings.append(event)

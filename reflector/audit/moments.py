@@ -15,7 +15,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from reflector.audit.dates import FORMS, NotATime, Period, period_of
-from reflector.events.event import REFLECTION_COMPLETED, Event, identity, written
+from reflector.events.event import REFLECTION_COMPLETED, Event, completion_id, written
 from reflector.events.registry import WINDOW_TYPES
 from reflector.ledger.reader import of_types
 from reflector.mistakes import Mistake
@@ -129,7 +129,7 @@ def target_named(ledger: Ledger, text: str) -> Target:
                 f"session {id} was not recorded, so it does not count; see `reflector show {id}`"
             )
         return Target(kind, id, windows)
-    event = ledger.event(identity(REFLECTION_COMPLETED, id) if kind == "reflection" else id)
+    event = ledger.event(completion_id(id) if kind == "reflection" else id)
     return Target(kind, id, [event] if event else [])
 
 

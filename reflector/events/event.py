@@ -94,6 +94,11 @@ def identity(type_: str, *parts: str | int) -> str:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
 
+def completion_id(reflection_id: str | None) -> str:
+    """Return the id of the event that completes a reflection."""
+    return identity(REFLECTION_COMPLETED, reflection_id or "")
+
+
 def drawn() -> str:
     """Return a new transaction id: 32 hex digits of 128 random bits."""
     return urandom(16).hex()

@@ -17,7 +17,7 @@ from dataclasses import astuple, dataclass, field, fields
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from reflector.events.event import REFLECTION_COMPLETED, identity
+from reflector.events.event import completion_id
 from reflector.events.registry import ANSWER_TYPES, COMPLETION_TYPES, WINDOW_TYPES
 from reflector.ledger.reader import AT_ONCE, events_where, of_types, rare_events_between, whose
 from reflector.prices import spent_on
@@ -161,7 +161,7 @@ def _count_page(sql: Statements, after: int, upto: int, answers: Answers) -> Non
     homes = _homes(steps)
     if after:
         completions = {step.event_id for step in steps if step.type in COMPLETION_TYPES}
-        completions |= {_completion(reflection) for reflection, *_ in tags}
+        completions |= {completion_id(reflection) for reflection, *_ in tags}
         answered = {completion for completion, home in homes.items() if home.is_answered}
         homes |= _homes(_earlier_steps(sql, completions - answered, upto))
     for step in steps:
@@ -170,7 +170,7 @@ def _count_page(sql: Statements, after: int, upto: int, answers: Answers) -> Non
             continue
         answers.groups[_key(step)].add_answer(step.meta)
     for reflection, tag, count, first, last in tags:
-        home = homes.get(_completion(reflection), _Home(last, _STRAY))
+        home = homes.get(completion_id(reflection), _Home(last, _STRAY))
         stray = count if last <= home.position else 0
         if first <= home.position < last:
             values = (after, home.position, reflection, tag)
@@ -185,16 +185,12 @@ def take_out(sql: Statements, upto: int, covered: Collection[int], answers: Answ
     """
     query = "SELECT position, tag, reflection_id FROM tag WHERE playbook_id = ? AND position IN ?"
     tags = sql.rows(query, covered)
-    completions = {_completion(reflection) for _, _, reflection in tags}
+    completions = {completion_id(reflection) for _, _, reflection in tags}
     homes = _homes(_earlier_steps(sql, completions, upto))
     for position, tag, reflection in tags:
-        home = homes.get(_completion(reflection), _Home(position, _STRAY))
+        home = homes.get(completion_id(reflection), _Home(position, _STRAY))
         key = home.key if home.position < position else _STRAY
         answers.groups[key].read(tag, -1)
-
-
-def _completion(reflection_id: str | None) -> str:
-    return identity(REFLECTION_COMPLETED, reflection_id or "")
 
 
 def _earlier_steps(sql: Statements, completions: Collection[str], upto: int) -> list[Event]:

@@ -25,6 +25,7 @@ from reflector.events.event import (
     Appended,
     Event,
     NewEvent,
+    completion_id,
     identity,
     written,
 )
@@ -116,7 +117,7 @@ def check_facts(event: NewEvent, facts: Mapping[str, Any], *, foreign: bool = Fa
             "event refers"
         )
     if event.type == REFLECTION_COMPLETED:
-        own_id = identity(REFLECTION_COMPLETED, event.reflection_id or "")
+        own_id = completion_id(event.reflection_id)
         if event.reflection_id is None or event.event_id != own_id:
             # Given any tag of a reflection, the tables find its completion by this id.
             raise LedgerError(

@@ -33,7 +33,7 @@ from reflector.events.event import (
     REFLECTION_COMPLETED,
     SESSION_RECORDED,
     Event,
-    identity,
+    completion_id,
 )
 from reflector.events.fields import unpack_keys
 from reflector.events.registry import ADVICE, BASELINE_TYPES, WINDOW_TYPES, effect_of, names_in
@@ -224,7 +224,7 @@ class Projector:
         row = self.sql.row(
             "SELECT position, event_id, target_id FROM event"
             " WHERE playbook_id = ? AND event_id = ?",
-            identity(REFLECTION_COMPLETED, reflection_id or ""),
+            completion_id(reflection_id),
         )
         if row is None:
             return 0, False

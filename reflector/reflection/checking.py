@@ -43,6 +43,7 @@ from reflector.events.event import (
     SESSION_RECORDED,
     Event,
     NewEvent,
+    completion_id,
     identity,
     time_of,
 )
@@ -57,6 +58,7 @@ from reflector.judges.answers import (
 )
 from reflector.judges.evidence import LEAST_QUOTE, Ground, grounds
 from reflector.judges.excerpt import estimate_tokens
+from reflector.judges.fields import text_at
 from reflector.judges.measured import counting_words
 from reflector.judges.protocol import (
     MOST_QUESTIONS,
@@ -244,7 +246,7 @@ def readings(answer: Event, completed: Mapping[str, Event]) -> Iterator[Event]:
     """
     reflection_id = answer.reflection_id or ""
     while True:
-        reading = completed.get(identity(REFLECTION_COMPLETED, reflection_id))
+        reading = completed.get(completion_id(reflection_id))
         if reading is None:
             return
         yield reading
@@ -490,7 +492,7 @@ def _countable(ledger: Ledger, session_id: str | None) -> frozenset[str]:
 
 
 def _counts(ledger: Ledger, tag: Event) -> bool:
-    completed_id = identity(REFLECTION_COMPLETED, tag.reflection_id or "")
+    completed_id = completion_id(tag.reflection_id)
     is_counted = tag.fact("disposition") == "counted"
     return is_counted and not ledger.retracted(tag.event_id, completed_id)
 
@@ -533,7 +535,7 @@ def recount(ledger: Ledger, *, counts: bool, session_id: str | None = None) -> i
 def _reading_again(old: Event) -> NewEvent:
     """Return the event of a reading with the same facts and an id of its own."""
     reflection_id = _recounted_id(old)
-    event_id = identity(REFLECTION_COMPLETED, reflection_id)
+    event_id = completion_id(reflection_id)
     ids = (old.session_id, reflection_id, old.target_id)
     return NewEvent(old.type, event_id, old.facts, old.actor, old.occurred_at, *ids)
 
@@ -650,9 +652,9 @@ def _proposal(entry: object) -> dict[str, Any] | None:
         return None
     kind = entry.get("kind")
     name = entry.get("name")
-    text = _text_in(entry, "text")
-    words = _text_in(entry, "quote")
-    section = _text_in(entry, "section")
+    text = text_at(entry, "text")
+    words = text_at(entry, "quote")
+    section = text_at(entry, "section")
     if kind not in ("add", "supersede") or section not in SECTIONS:
         return None
     if type(entry.get("turn")) is not int or not words.strip():
@@ -667,11 +669,6 @@ def _proposal(entry: object) -> dict[str, Any] | None:
         "section": section,
         "turn": entry["turn"],
         "text": quote(text, _MAX_PROPOSAL_CHARACTERS),
-        "why": quote(_text_in(entry, "why"), _MAX_PROPOSAL_CHARACTERS),
+        "why": quote(text_at(entry, "why"), _MAX_PROPOSAL_CHARACTERS),
         "quote": quote(words, MAX_QUOTE),
     }
-
-
-def _text_in(entry: Mapping[str, Any], key: str) -> str:
-    value = entry.get(key)
-    return value if isinstance(value, str) else ""

@@ -32,6 +32,7 @@ from reflector.events.event import (
     REFLECTION_SKIPPED,
     Event,
     NewEvent,
+    completion_id,
     identity,
 )
 from reflector.judges.protocol import (
@@ -193,9 +194,9 @@ def completion_events(
         "model": answer_data.get("model"),
         **extra,
     }
-    completion_id = identity(REFLECTION_COMPLETED, reflection_id)
+    reading_id = completion_id(reflection_id)
     target_id = recorded.event_id
-    events = [NewEvent(REFLECTION_COMPLETED, completion_id, reading, target_id=target_id, **common)]
+    events = [NewEvent(REFLECTION_COMPLETED, reading_id, reading, target_id=target_id, **common)]
     for tag in tags:
         data = _tag_data(tag, rows, grounds.get(tag.index), is_unquoted=is_unquoted)
         tag_id = identity(BULLET_TAGGED, reflection_id, tag.index)

@@ -25,7 +25,7 @@ from hashlib import shake_256
 from typing import Any, Final, Literal
 
 from reflector.events import event as ev
-from reflector.events.event import Event, Moment, as_written, identity, written
+from reflector.events.event import Event, Moment, as_written, completion_id, written
 from reflector.events.folds import fold_ledger
 from reflector.events.lessons import OUTCOMES, POLARITY
 from reflector.events.registry import fold
@@ -375,7 +375,7 @@ class _BookInMaking:
         """Return whether a lesson counts: it, its reflection and its window are not retracted."""
         reflection = None
         if recorded.reflection_id:
-            reflection = identity(ev.REFLECTION_COMPLETED, recorded.reflection_id)
+            reflection = completion_id(recorded.reflection_id)
         return self._active(recorded.event_id, reflection, recorded.target_id)
 
     def _active(self, *event_ids: str | None) -> bool:
