@@ -167,7 +167,7 @@ def _propose(ledger: Ledger, event: NewEvent, in_files: Callable[[], Iterable[st
     before = [] if is_standing else _said_before(ledger, event)
     if not (is_standing or before) or _is_covered(event.data, ledger, rows, in_files):
         return False
-    said = [*(earlier.data or {} for earlier in before), event.data]
+    said = [*(earlier.facts for earlier in before), event.data]
     wish = next((each for each in said if each["form"] != _NOT_A_RULE), None)
     if wish is None:
         return False
@@ -321,7 +321,7 @@ def _groups(readings: Iterable[Event]) -> list[_Group]:
     """Return the missing rules that readings found, with alike ones in one group."""
     groups: list[_Group] = []
     for event in readings:
-        for answer in (event.data or {})["proposals"]:
+        for answer in event.facts["proposals"]:
             speaker = "person" if answer["words"] == "person" else "tool"
             quote = Quote(answer["quote"], speaker, event.session_id, event.event_id)
             group = next((group for group in groups if group.takes(answer)), None)

@@ -28,7 +28,6 @@ from reflector.events.event import (
     BULLET_UNMERGED,
     PLAYBOOK_IMPORTED,
     RULES_MOVED,
-    Event,
 )
 from reflector.events.fields import (
     ADVICE,
@@ -122,7 +121,7 @@ def _without_baseline(data: Data) -> Sequence[Data]:
     return [{key: data[key] for key in ("name", "section", "text")}] if "name" in data else []
 
 
-def _removed(_: Event, entry: Entry, data: Data) -> dict[str, object]:
+def _removed(entry: Entry, data: Data) -> dict[str, object]:
     """Return the new fields of a removed bullet. With `follows`, its evidence counts for another
     one.
     """
@@ -135,7 +134,7 @@ def _removed(_: Event, entry: Entry, data: Data) -> dict[str, object]:
     return {"status": status, "removed_into": data.get("into"), "reason": data.get("reason")}
 
 
-def _restored(_: Event, entry: Entry, data: Data) -> dict[str, object]:
+def _restored(entry: Entry, data: Data) -> dict[str, object]:
     status = "watched" if data.get("watched") else "live"
     back = {"status": status, "removed_into": None} if entry.status != "merged" else {}
     return {**back, "reason": None}
@@ -179,7 +178,7 @@ def _setting(kind: ChangeKind) -> EventType:
     numbers.
     """
 
-    def values(_: Event, __: Entry, data: Data) -> dict[str, object]:
+    def values(_: Entry, data: Data) -> dict[str, object]:
         values = {name: data.get(name, REDACTED) for name in kind.set_fields}
         if "section" in values:
             values["section"] = section_slug(values["section"])

@@ -26,7 +26,7 @@ class Effect:
 
     changes: ClassVar[bool] = True
 
-    def apply(self, book: Playbook, event: Event, facts: Data) -> None:
+    def apply(self, book: Playbook, event: Event) -> None:
         """Fold the event into the playbook."""
 
 
@@ -36,9 +36,9 @@ class AddsBullets(Effect):
     def __init__(self, bullets: Callable[[Data], Sequence[Data]]) -> None:
         self.bullets = bullets
 
-    def apply(self, book: Playbook, event: Event, facts: Data) -> None:
+    def apply(self, book: Playbook, event: Event) -> None:
         book.baselines_at[event.event_id] = event.position
-        book.add(event, self.bullets(facts))
+        book.add(event, self.bullets(event.facts))
 
 
 class MergesBullets(AddsBullets):
@@ -46,13 +46,13 @@ class MergesBullets(AddsBullets):
     changes.
     """
 
-    def apply(self, book: Playbook, event: Event, facts: Data) -> None:
+    def apply(self, book: Playbook, event: Event) -> None:
         book.baselines_at[event.event_id] = event.position
-        for bullet in self.bullets(facts):
+        for bullet in self.bullets(event.facts):
             name = bullet["name"]
             if name in book.entries:
                 continue
-            sources = [book.entries.get(source) for source in facts.get("sources", ())]
+            sources = [book.entries.get(source) for source in event.fact("sources", ())]
             live = [source for source in sources if source and source.status == "live"]
             book.add(event, [bullet])
             for source in live:
@@ -64,8 +64,8 @@ class UndoesMerge(Effect):
     merged bullet if it is live.
     """
 
-    def apply(self, book: Playbook, event: Event, facts: Data) -> None:
-        name = facts.get("name", "")
+    def apply(self, book: Playbook, event: Event) -> None:
+        name = event.fact("name", "")
         for source in map(book.entries.__getitem__, book.sources(name)):
             status = "removed" if source.reason else "live"  # a reason given since the merge
             book.put(source._replace(status=status, removed_into=None))
@@ -80,13 +80,13 @@ class ChangesBullet(Effect):
     A name without a bullet changes nothing.
     """
 
-    def __init__(self, values: Callable[[Event, Entry, Data], dict[str, Any]]) -> None:
+    def __init__(self, values: Callable[[Entry, Data], dict[str, Any]]) -> None:
         self.values = values
 
-    def apply(self, book: Playbook, event: Event, facts: Data) -> None:
-        entry = book.entries.get(facts.get("name", ""))
+    def apply(self, book: Playbook, event: Event) -> None:
+        entry = book.entries.get(event.fact("name", ""))
         if entry:
-            book.put(entry._replace(**self.values(event, entry, facts)))
+            book.put(entry._replace(**self.values(entry, event.facts)))
 
 
 class Recounts(Effect):
@@ -94,16 +94,16 @@ class Recounts(Effect):
     baseline of the event in `since`.
     """
 
-    def apply(self, book: Playbook, event: Event, facts: Data) -> None:
-        since = book.baselines_at.get(facts.get("since", ""), event.position)
+    def apply(self, book: Playbook, event: Event) -> None:
+        since = book.baselines_at.get(event.fact("since", ""), event.position)
         book.baselines_at[event.event_id] = event.position
-        entry = book.entries.get(facts.get("name", ""))
+        entry = book.entries.get(event.fact("name", ""))
         if entry is None:
             return
         # An undo contains the baseline of that time besides the counters of that time.
         prefix = "baseline_" if since < event.position else ""
-        helpful = facts.get(f"{prefix}helpful", 0)
-        harmful = facts.get(f"{prefix}harmful", 0)
+        helpful = event.fact(f"{prefix}helpful", 0)
+        harmful = event.fact(f"{prefix}harmful", 0)
         book.put(
             entry._replace(
                 baseline_helpful=helpful,
@@ -118,13 +118,13 @@ class TagsBullet(Effect):
 
     changes: ClassVar[bool] = False
 
-    def apply(self, book: Playbook, event: Event, facts: Data) -> None:
-        verdict = counted_verdict(facts)
+    def apply(self, book: Playbook, event: Event) -> None:
+        verdict = counted_verdict(event.facts)
         if verdict is None:
             return
         name, _ = verdict
         ids = (event.session_id, event.reflection_id)
-        tag = (event.position, event.event_id, facts["tag"], *ids)
+        tag = (event.position, event.event_id, event.facts["tag"], *ids)
         book.tags.setdefault(name, []).append(tag)
         book.updated_at = event.recorded_at
 
@@ -173,7 +173,7 @@ class GivesAnswer(MovesWindow):
 class CompletesReflection(MovesWindow):
     """Completes the target window, and assigns the tags after it to the reflection."""
 
-    def apply(self, book: Playbook, event: Event, facts: Data) -> None:
+    def apply(self, book: Playbook, event: Event) -> None:
         if event.reflection_id:
             book.completed[event.reflection_id] = Completion(
                 event.position, event.event_id, event.target_id
@@ -183,7 +183,7 @@ class CompletesReflection(MovesWindow):
 class Retracts(Effect):
     """Removes the target from the counts, or restores the target of a retraction."""
 
-    def apply(self, book: Playbook, event: Event, facts: Data) -> None:
+    def apply(self, book: Playbook, event: Event) -> None:
         if event.target_id:
             book.retracted_by.setdefault(event.target_id, event.event_id)
 
@@ -191,9 +191,9 @@ class Retracts(Effect):
 class AdoptsPolicy(Effect):
     """Puts a counting policy in force."""
 
-    def apply(self, book: Playbook, event: Event, facts: Data) -> None:
-        if is_counting(facts.get("counting")):
-            book.adopted = facts["counting"]
+    def apply(self, book: Playbook, event: Event) -> None:
+        if is_counting(event.fact("counting")):
+            book.adopted = event.facts["counting"]
 
 
 class ChangesNothing(Effect):

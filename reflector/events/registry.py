@@ -173,6 +173,6 @@ def fold_in(playbook: Playbook, event: Event) -> None:
         return
     if event.fault and not isinstance(effect, CompletesReflection):
         return
-    effect.apply(playbook, event, event.data or {})
+    effect.apply(playbook, event)
     if effect.changes:
         playbook.updated_at = event.recorded_at

@@ -360,7 +360,7 @@ def _refuse_taken_names(sql: Statements, events: list[Event]) -> None:
     """
     new = []
     for event in events:
-        new += [(event, bullet["name"]) for bullet in bullets_brought(event.type, event.data or {})]
+        new += [(event, bullet["name"]) for bullet in bullets_brought(event.type, event.facts)]
     if not new:
         return
     query = "SELECT name, position FROM bullet WHERE playbook_id = ? AND name IN ?"

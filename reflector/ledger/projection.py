@@ -15,7 +15,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from reflector.events.effects import (
     AdoptsPolicy,
@@ -113,13 +113,12 @@ class Projector:
         updated_at = None
         self._read_bullets(readable)
         for event in readable:
-            data = event.data if event.data is not None else {}
             if event.type == BULLET_TAGGED:
-                changes = self._tag(event, data)
+                changes = self._tag(event)
             else:
                 effect = effect_of(event.type)
                 changes = effect is not None and effect.changes
-                self._apply(event, effect, data)
+                self._apply(event, effect)
             if changes:
                 updated_at = event.recorded_at
         self._write_waiting()
@@ -127,28 +126,28 @@ class Projector:
             sql = "UPDATE projection SET updated_at = ? WHERE playbook_id = ? AND name = ?"
             self.sql.execute(sql, updated_at, self.sql.id, TABLES)
 
-    def _apply(self, event: Event, effect: Effect | None, data: Mapping[str, Any]) -> None:
+    def _apply(self, event: Event, effect: Effect | None) -> None:
         """Fold the effect of an event other than a tag into the waiting rows or the tables."""
         match effect:
             case None | ChangesNothing():
                 return
             case RecordsWindow():
-                self._open_window(event, data)
+                self._open_window(event)
             case MovesWindow():
                 self._move_window(event)
             case Retracts():
                 self._retract(event)
             case AdoptsPolicy():
-                self._adopt_policy(data)
+                self._adopt_policy(event.fact("counting"))
             case _:
-                self._change_bullets(event, effect, data)
+                self._change_bullets(event, effect)
 
-    def _tag(self, event: Event, data: Mapping[str, Any]) -> bool:
+    def _tag(self, event: Event) -> bool:
         """Add a tag; return whether it counts."""
-        name_and_tag = counted_verdict(data)
+        name_and_tag = counted_verdict(event.facts)
         waiting = self._waiting
         if name_and_tag is None:
-            name = storable(data.get("name"))
+            name = storable(event.fact("name"))
             waiting.tags.append((event.position, name, 0, event.session_id, event.reflection_id, 0))
             return False
         active = 0 if self.counters.has_retractions() and self._is_covered(event) else 1
@@ -240,7 +239,7 @@ class Projector:
         names: set[str] = set()
         for event in events:
             if event.type in ADVICE:
-                names |= names_in(event.type, event.data or {})
+                names |= names_in(event.type, event.facts)
         self._stored = self._entries("name", names) if names else {}
         last = 0
         if names:
@@ -256,14 +255,14 @@ class Projector:
         at = dict(self.sql.rows(query, since)) if since else {}
         self._book = Playbook(entries=dict(self._stored), last_ordinal=last, baselines_at=at)
 
-    def _change_bullets(self, event: Event, effect: Effect, data: Mapping[str, Any]) -> None:
+    def _change_bullets(self, event: Event, effect: Effect) -> None:
         """Fold the effect of an event into the bullets that it names."""
         book = self._book
-        names = names_in(event.type, data)
+        names = names_in(event.type, event.facts)
         if isinstance(effect, UndoesMerge):
             names |= self._merged_into(names)
         before = {name: book.entries[name] for name in names if name in book.entries}
-        effect.apply(book, event, data)
+        effect.apply(book, event)
         recounted: list[str] = []
         undone: list[str] = []  # a count set by hand was undone, so tags before it may count again
         for name in sorted(names & book.entries.keys()):
@@ -320,11 +319,11 @@ class Projector:
             for tag in (1, -1):
                 waiting.counted.pop((name, tag), None)
 
-    def _open_window(self, event: Event, data: Mapping[str, Any]) -> None:
+    def _open_window(self, event: Event) -> None:
         row = (event.position, event.event_id, event.session_id)
         self._waiting.windows[event.event_id] = _Window(event.recorded_at, row=row)
         if event.type == SESSION_RECORDED:
-            window = data.get("window", {})
+            window = event.fact("window", {})
             for keys in (window.get("keys"), window.get("twins")):
                 self._waiting.keys.extend(unpack_keys(keys) if isinstance(keys, str) else ())
 
@@ -422,11 +421,11 @@ class Projector:
             )
             self.counters.recount({name for _, name, _, _ in rows})
 
-    def _adopt_policy(self, data: Mapping[str, Any]) -> None:
-        if is_counting(data.get("counting")):
+    def _adopt_policy(self, counting: object) -> None:
+        if is_counting(counting):
             self._write_waiting()  # the recount reads rows
             sql = "UPDATE projection SET policy_id = ? WHERE playbook_id = ? AND name = ?"
-            self.sql.execute(sql, data["counting"], self.sql.id, TABLES)
+            self.sql.execute(sql, counting, self.sql.id, TABLES)
             self.counters.forget()
             self.counters.recount(None)
 

@@ -84,7 +84,7 @@ def redaction_of(
     """
     event, *before = line
     if not before:
-        kept = kept_facts(event.type, event.data or {}, takes)
+        kept = kept_facts(event.type, event.facts, takes)
         return {"reason": reason} if kept is None else {"reason": reason, "kept": kept}
     data = before[-1].data or {}
     left: Mapping[str, Any] = data.get("kept", {})

@@ -3,13 +3,14 @@ the registry.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from hypothesis import given, strategies as st
 
 from reflector.events.effects import ChangesNothing
+from reflector.events.event import Event
 from reflector.events.kinds import Field, Merge, all_fields
 from reflector.events.registry import EVENT_TYPES, NAMING_TYPES, fields_of, fold, fold_in, names_in
 from reflector.events.renamings import with_names
@@ -19,19 +20,12 @@ from reflector.playbook.entry import Entry
 from tests.ledger import sql
 
 
-@dataclass(frozen=True)
-class Event:
-    """The part of an event that the fold reads; `at` gives it its position and time."""
-
-    type: str
-    data: dict[str, Any] | None = None
-    event_id: str = ""
-    session_id: str | None = None
-    reflection_id: str | None = None
-    target_id: str | None = None
-    position: int = 0
-    recorded_at: str = ""
-    fault: str = ""
+def made(type_: str, data: dict[str, Any] | None = None, **more: Any) -> Event:
+    """An event; `at` gives it its position and time."""
+    ids = dict.fromkeys(("session_id", "reflection_id", "target_id"))
+    header = {"position": 0, "event_id": "", "schema_version": 1, "occurred_at": "", "actor": ""}
+    rest = {"recorded_at": "", "data_hash": "", "meta": {}, "chain": ""}
+    return Event(type=type_, data=data, **{**header, **ids, **rest, **more})
 
 
 def at(*events: Event, start: int = 1) -> list[Event]:
@@ -53,15 +47,15 @@ def bullet(name: str, helpful: int = 0, harmful: int = 0, **more: Any) -> dict[s
 
 
 def added(name: str, helpful: int = 0, harmful: int = 0) -> Event:
-    return Event("bullet.added", bullet(name, helpful, harmful))
+    return made("bullet.added", bullet(name, helpful, harmful))
 
 
 def tag(name: Any, tag: Any = "helpful", disposition: str = "counted", **more: Any) -> Event:
-    return Event("bullet.tagged", {"name": name, "tag": tag, "disposition": disposition}, **more)
+    return made("bullet.tagged", {"name": name, "tag": tag, "disposition": disposition}, **more)
 
 
 def completed(reflection: str, window: str | None = None) -> Event:
-    return Event(
+    return made(
         "reflection.completed",
         {},
         event_id=f"done-{reflection}",
@@ -71,11 +65,11 @@ def completed(reflection: str, window: str | None = None) -> Event:
 
 
 def retracted(target: str) -> Event:
-    return Event("evidence.retracted", {}, event_id=f"not-{target}", target_id=target)
+    return made("evidence.retracted", {}, event_id=f"not-{target}", target_id=target)
 
 
 def adopted(counting: object) -> Event:
-    return Event("policy.adopted", {"counting": counting})
+    return made("policy.adopted", {"counting": counting})
 
 
 def counters(*events: Event, name: str = "pat-001") -> tuple[int, int]:
@@ -84,11 +78,11 @@ def counters(*events: Event, name: str = "pat-001") -> tuple[int, int]:
 
 @pytest.mark.parametrize(
     "gone",
-    [[], [Event("bullet.removed", {"name": "pat-001", "reason": "deleted", "into": None})]],
+    [[], [made("bullet.removed", {"name": "pat-001", "reason": "deleted", "into": None})]],
     ids=["live", "removed"],
 )
 def test_a_second_bullet_of_a_name_changes_nothing(gone: list[Event]) -> None:
-    second = Event("bullet.added", bullet("pat-001", 9, 9) | {"text": "Something else"})
+    second = made("bullet.added", bullet("pat-001", 9, 9) | {"text": "Something else"})
     book = fold(at(added("pat-001", 1), *gone, second))
     assert (book.entries["pat-001"].text, book.counters("pat-001")) == ("About pat-001", (1, 0))
     assert len(book.bullets()) == (0 if gone else 1)
@@ -98,12 +92,12 @@ def test_removed_bullet_keeps_its_counts() -> None:
     book = fold(
         at(
             added("pat-001"),
-            Event("bullet.revised", {"name": "pat-001", "text": "New"}),
-            Event("bullet.moved", {"name": "pat-001", "section": "oth"}),
+            made("bullet.revised", {"name": "pat-001", "text": "New"}),
+            made("bullet.moved", {"name": "pat-001", "section": "oth"}),
             tag("pat-001"),
-            Event("bullet.removed", {"name": "pat-001", "reason": "merged", "into": "pat-002"}),
+            made("bullet.removed", {"name": "pat-001", "reason": "merged", "into": "pat-002"}),
             tag("pat-001", "harmful"),
-            Event("bullet.revised", {"name": "pat-001"}),
+            made("bullet.revised", {"name": "pat-001"}),
         )
     )
     entry = book.entries["pat-001"]
@@ -118,7 +112,7 @@ def test_removed_bullet_keeps_its_counts() -> None:
     ["bullet.added", "bullet.revised", "playbook.imported", "bullet.tagged", "session.recorded"],
 )
 def test_an_event_without_data_changes_no_bullet(type_: str) -> None:
-    assert fold(at(added("pat-001"), Event(type_, None))).bullets() == (
+    assert fold(at(added("pat-001"), made(type_, None))).bullets() == (
         Bullet("pat-001", "pat", "About pat-001"),
     )
 
@@ -140,12 +134,12 @@ _COUNTED = {"name": "pat-001", "tag": "helpful", "disposition": "counted"}
 )
 def test_a_tag_counts_only_when_it_is_whole(data: dict[str, Any], expected: object) -> None:
     assert counted_verdict(data) == expected
-    assert (fold(at(Event("bullet.tagged", data))).updated_at is not None) == (expected is not None)
-    assert sum(counters(added("pat-001"), Event("bullet.tagged", data))) == (expected is not None)
+    assert (fold(at(made("bullet.tagged", data))).updated_at is not None) == (expected is not None)
+    assert sum(counters(added("pat-001"), made("bullet.tagged", data))) == (expected is not None)
 
 
 def test_tag_before_its_bullet_or_recount_is_uncounted() -> None:
-    recounted = Event("bullet.recounted", {"name": "pat-001", "helpful": 5, "harmful": 5})
+    recounted = made("bullet.recounted", {"name": "pat-001", "helpful": 5, "harmful": 5})
     assert counters(tag("pat-001"), added("pat-001", 1), tag("pat-001")) == (2, 0)
     assert counters(added("pat-001"), tag("pat-001"), recounted, tag("pat-001", "harmful")) == (
         5,
@@ -177,9 +171,9 @@ _ANY = st.one_of(
     st.builds(completed, st.sampled_from(["r1", "r2"]), st.sampled_from(["w1", None])),
     st.builds(retracted, st.sampled_from(["w1", "done-r1", "e2", "e3", "not-w1", "not-done-r1"])),
     st.builds(adopted, st.sampled_from(COUNTINGS)),
-    st.builds(Event, st.just("bullet.recounted"), st.builds(bullet, _NAMES, st.integers(0, 2))),
+    st.builds(made, st.just("bullet.recounted"), st.builds(bullet, _NAMES, st.integers(0, 2))),
     st.builds(
-        Event, st.sampled_from(["session.recorded", "reflection.failed", "unheard.of"]), st.just({})
+        made, st.sampled_from(["session.recorded", "reflection.failed", "unheard.of"]), st.just({})
     ),
 )
 _HISTORIES = st.lists(_ANY, max_size=12).map(lambda events: at(*_once(events)))
