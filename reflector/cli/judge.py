@@ -81,8 +81,8 @@ def judge(ctx: click.Context, as_json: bool) -> None:
 
     A judge reads a session and decides whether each cited rule helped. For each judge, `judge`
     shows the price of judging your last ten sessions. `judge` also shows which company or program
-    would receive the text of these sessions. `judge` sends nothing. `judge allow` lets a judge read
-    the sessions of all your projects. `judge forbid` ends this permission.
+    would receive the text of your sessions. `judge` sends nothing. `judge allow` lets a judge read
+    the sessions of all your projects. `judge forbid` ends your permission for a judge.
     """
     if ctx.invoked_subcommand is not None:
         return
@@ -397,8 +397,8 @@ def forbid(place: Place, who: str | None) -> None:
     """Stop a judge from reading your sessions.
 
     WHO is the name of a judge; `reflector judge` lists the names. Without WHO, `judge forbid`
-    forbids all judges that send text. If all of these judges are forbidden, only the built-in judge
-    `rules` gives verdicts. The judge `rules` uses no model and sends nothing. Earlier verdicts of a
+    forbids all judges that send text. If you forbid all judges, only the built-in judge `rules`
+    still gives verdicts. The judge `rules` uses no model and sends nothing. Earlier verdicts of a
     forbidden judge still count.
     """
     _refuse_unknown(who, users_config())

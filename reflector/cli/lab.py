@@ -186,7 +186,7 @@ def record(place: Place, file: Path, sessions: tuple[str, ...], judge: str | Non
 def reparse(place: Place, sessions: tuple[str, ...], dry_run: bool, as_json: bool) -> None:
     """Parse the recorded answers of judges again.
 
-    If today's parser or settings read other verdicts from a recorded answer, these new verdicts
+    If the current parser or settings read new verdicts from a recorded answer, the new verdicts
     replace the recorded verdicts. With --dry-run, `lab reparse` only shows the differences. `lab
     reparse` also applies a changed setting `checked_counts` to the earlier findings of `check`.
     """

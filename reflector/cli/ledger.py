@@ -512,8 +512,8 @@ def revisions(place: Place) -> None:
 def upgrade(place: Place, dry_run: bool) -> None:
     """Bring the ledger's schema to the newest revision.
 
-    With --dry-run, `ledger upgrade` only prints the SQL statements of the upgrade. Run these SQL
-    statements with the database's own client, as the owner of the tables, while no one uses the
+    With --dry-run, `ledger upgrade` only prints the SQL statements of the upgrade. Run the printed
+    SQL statements with the database's own client, as the owner of the tables, while no one uses the
     ledger.
     """
     project = place.project()

@@ -234,7 +234,7 @@ def list_(
     CITED     Sessions that cited the rule. HELPED    Votes for the rule: it helped. Each session
     has one vote on a rule. HARMED    Votes against the rule: it did harm. FOLLOWED "3 of 5": a
     judge could decide about 5 sessions, and 3 of the 5 followed the rule. COUNTERS  The counts in
-    playbook.json. The column appears only if these counts differ from the votes. SHOWN     "yes" if
+    playbook.json. The column appears only if the counters differ from the votes. SHOWN     "yes" if
     new sessions get the rule. The column appears only if new sessions do not get all rules. DEMOTED
     Number of sessions that got the rule since the rule last helped.
 

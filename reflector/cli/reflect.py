@@ -48,7 +48,7 @@ def reflect(
     judges sessions on which a judge failed, or which waited because a budget was spent. SESSION is
     the id of a session, or the beginning of the id. With SESSION, `reflect` judges the session even
     if a budget is spent or a judge failed earlier. `reflect` does not judge a judged session again.
-    --judge chooses the judge of this run. If the judge needs your permission, `reflect` asks you.
+    --judge chooses the judge for one run. If the judge needs your permission, `reflect` asks you.
     --dry-run prints the prompt that a model would get, and sends nothing.
     """
     project = place.project(**judge_settings(judge), **({"curate": True} if learn else {}))

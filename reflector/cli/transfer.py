@@ -330,10 +330,10 @@ def import_(place: Place, file: Path, rename: bool, as_json: bool) -> None:
 
     You can repeat `import`, because reflector adds each event only once.
 
-    To write FILE, run `reflector export --format ndjson` on the other machine. If your ledger is
-    empty, your ledger becomes a copy of the other machine's ledger, with the same chain of hashes.
-    If your ledger has events, your events stay, and your ledger gets each event of FILE once. After
-    an import in both directions, both machines have the same rules and counts. If a line of FILE is
+    To write FILE, run `reflector export --format ndjson > FILE` on another machine. If your ledger
+    is empty, your ledger becomes a copy of the ledger in FILE, with the same chain of hashes. If
+    your ledger has events, your events stay, and your ledger gets each event of FILE once. After an
+    import in both directions, both machines have the same rules and counts. If a line of FILE is
     invalid, `import` adds no events.
     """
     if not machines.is_export(file):
