@@ -175,7 +175,9 @@ def tracked_below(folder: Path) -> str | None:
         *([f":(top,literal,icase){below.as_posix()}"] if below.parts else []),
     )
     if output is None:
-        raise GitUnavailable(f"git cannot list the files of {root}; run `git ls-files` there")
+        raise GitUnavailable(
+            f"git cannot list the files of {root}; run `git ls-files` in this folder"
+        )
     return os.fsdecode(output.split(b"\0")[0]) if output else None
 
 

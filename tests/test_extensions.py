@@ -229,7 +229,7 @@ def test_a_reader_that_is_missing_is_named(agent: Agent, command: str, code: int
     (agent.project / "CLAUDE.md").write_text("# Rules\n\n- Use tabs.\n")
     error = " ".join(agent.call(*command.split(), code=code).err.split())
     assert error.count("the setting readers lists 'odd', but no installed package offers it") == 1
-    assert "list its name" not in error
+    assert "list the reader's name" not in error
 
 
 @pytest.mark.parametrize("method", first_fast(1, ["recognises", "messages", "__init__"]))

@@ -182,7 +182,7 @@ def _print_effect(agent: Agent, scope: Scope, root: Path) -> None:
         shown = "New sessions get the playbook immediately, and open sessions after /clear."
     else:
         counts = f"After you start {agent.title} again, reflector counts its sessions in {where}."
-        shown = "From then on, each new session gets the playbook."
+        shown = "After that, each new session gets the playbook."
     say(counts)
     click.echo(shown)
     if agent.consent:

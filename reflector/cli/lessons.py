@@ -125,7 +125,10 @@ def promote(place: Place, id: str, section: str | None, why: str | None) -> None
             lesson=lesson.id,
         )
     id = short_id(proposal.id)
-    say(f"proposal {id} is {proposal.state}; to approve it: {place.command('review approve', id)}")
+    say(
+        f"proposal {id} is {proposal.state}; to approve the proposal: "
+        f"{place.command('review approve', id)}"
+    )
 
 
 @lessons.command()

@@ -51,7 +51,8 @@ _MOST_REASON = 300
 _INSTRUCTIONS = """\
 The playbook contains rules from earlier sessions, and shows how often each helped or harmed.
 You see the best rules
-when a session starts. search_playbook finds the others. When a rule influences your reasoning, \
+when a session starts. search_playbook finds the other rules. When a rule influences your \
+reasoning, \
 cite its name in your
 visible answer, in brackets: [pat-001], or [pat-001 wrong: why] if the rule was wrong or did \
 not fit."""

@@ -298,7 +298,7 @@ def refuse_session(place: Place, text: str) -> None:
     if any(session.startswith(text) for session in sessions if session):
         raise click.UsageError(
             f"reflector did not record session {safe(text)}, only its changes of memory files. To "
-            f"list these changes: {place.command('log', '--memory', text)}"
+            f"list the changes of memory files: {place.command('log', '--memory', text)}"
         )
 
 
@@ -306,7 +306,7 @@ def _needed(place: Place, stores: Sequence[Store], text: str) -> Change:
     change = change_named(stores, text)
     if change is None:
         raise click.UsageError(
-            f"{text} is not a change of a memory file. To list these changes: "
+            f"{text} is not a change of a memory file. To list the changes of memory files: "
             f"{place.command('log', '--memory')}"
         )
     return change
@@ -647,8 +647,9 @@ def _newest(place: Place, changes: Sequence[Change]) -> Change:
     if change is None and undone:
         last = max(undone, key=lambda one: int(one.undone_at.lstrip("u")))
         raise UndoRefused(
-            f"no change of {last.shown} is left to undo; change {last.place} is already undone, by "
-            f"change {last.undone_at}. To redo that change: {place.command('undo', last.undone_at)}"
+            f"no change of {last.shown} is left to undo; change {last.place} is already undone, "
+            f"by change {last.undone_at}. To make this change again: "
+            f"{place.command('undo', last.undone_at)}"
         )
     return change or changes[-1]
 

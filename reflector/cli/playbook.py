@@ -280,7 +280,7 @@ def _why_empty(asked: Question, known: Sequence[ListedJson]) -> str:
     if known:
         return "No rule matches."
     if asked.then is not None:
-        return "The playbook was empty at that time."
+        return "The playbook was empty at the time that you gave."
     if file := _file_with_rules(asked.place):
         return (
             f"The playbook is empty, and the rules of {file} do not have names yet.\n"

@@ -169,8 +169,8 @@ class _Agent(click.ParamType[Reader]):
         known = {option_of(reader): reader for reader in readers()}
         if value not in known:
             way = "; ".join(faults()) or (
-                "To read the sessions of another agent, install its package and list its name in "
-                "the setting `readers`."
+                "To read the sessions of another agent, install a reader for this agent, and "
+                "list the reader's name in the setting `readers`."
             )
             self.fail(f"{value!r} is not one of {', '.join(known)}. {way}", param, ctx)
         return known[value]
@@ -287,7 +287,10 @@ def _print_plan(plan: HistoryPlan, *, dry_run: bool, as_json: bool) -> None:
     for agent in plan.agents:
         if agent.compressed:
             words = compressed_words(agent.title, agent.compressed)
-            note(f"{words}. To record a session, decompress it and run: reflector ingest FILE")
+            note(
+                f"{words}. To record a compressed session, decompress its file and run: reflector "
+                "ingest FILE"
+            )
 
 
 def _plan_row(plan: HistoryPlan, agent: AgentSessions, *, dry_run: bool) -> list[object]:

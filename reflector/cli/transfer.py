@@ -387,8 +387,8 @@ def _print_trials(place: Place, trials: Iterable[Trial], *, is_moved: bool) -> N
     way = f"`{place.command('trial start')}` starts a trial in this ledger"
     if is_moved:
         way = (
-            f"if you moved that ledger yourself, `{place.command('ledger take')}` continues the "
-            "trial"
+            f"if you moved the other ledger yourself, `{place.command('ledger take')}` continues "
+            "the trial"
         )
     for trial in trials:
         note(
@@ -404,7 +404,7 @@ def _print_merged(place: Place, merged: Merged) -> None:
     if merged.forward:
         note(
             "This ledger lacked the newest events of the ledger in the file. Now this ledger "
-            "contains them, too."
+            "contains these events, too."
         )
         return
     added = (

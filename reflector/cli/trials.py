@@ -140,7 +140,7 @@ def start_(place: Place, names: tuple[str, ...], outcome: str, placebo: bool, ye
         )
         keep_note(project, ledger, opens=True)
     for name, path in read.items():
-        note(f"{name} is shown in every session, because {path} contains it")
+        note(f"{name} is shown in every session, because {path} contains this rule")
     withheld = safe(", ".join(bullets)) or "the playbook"
     arms = f"{planned.share:.0%} of sessions do not get {withheld}"
     if placebo:
@@ -159,9 +159,9 @@ def _refuse_useless(
     if mirrored:
         end = place.command("mirror --off", mirrored[0])
         raise click.UsageError(
-            "a trial cannot hide rules, because the agent always reads "
-            f"{', '.join(mirrored)}, and this file contains the whole playbook. First stop this "
-            f"copy with `{end}`, then move the file's own rules into the playbook with "
+            f"a trial cannot hide rules, because the agent always reads {', '.join(mirrored)}, "
+            f"and this file contains the whole playbook. First remove this copy with `{end}`, "
+            "then move the file's own rules into the playbook with "
             f"`{place.command('adopt --move')}`"
         )
     for name in bullets:
@@ -272,7 +272,7 @@ def _print_runs(runs: Sequence[Run]) -> None:
     better, worse = pairs(runs)
     say(
         f"{counted(len(runs) // 2, 'pair')} of runs: with the advice, {better} were better and "
-        f"{worse} were worse. Without any effect of the advice, such a difference occurs in "
+        f"{worse} were worse. If the advice had no effect, this difference would still occur in "
         f"{sign_test(better, worse):.1%} of comparisons."
     )
 

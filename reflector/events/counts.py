@@ -59,7 +59,7 @@ TYPES = (
             "began": WORD,
             "version": needed(WORD),
         },
-        effect=ChangesNothing("`check` computes its numbers from these events"),
+        effect=ChangesNothing("`check` computes the numbers of rules from these events"),
         summary=_summary,
         no_retraction="to remove this count, undo the session instead",
         target=Target("the recorded part of the session", required=True),

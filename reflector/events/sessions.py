@@ -213,8 +213,8 @@ TYPES = (
     EventType(
         name=REFLECTION_COMPLETED,
         meaning=(
-            "reflector read a judge's answer. The event contains the analysis. Each verdict "
-            "follows as a `bullet.tagged`."
+            "reflector read a judge's answer. The event contains the judge's analysis. Each "
+            "verdict follows as a `bullet.tagged`."
         ),
         fields={
             "analysis": needed(PROSE),
@@ -243,8 +243,8 @@ TYPES = (
     EventType(
         name=EVIDENCE_RETRACTED,
         meaning=(
-            "A part of a session, a reflection or a verdict no longer counts. If the target is a "
-            "retraction, its target counts again."
+            "A part of a session, a reflection or a verdict no longer counts. If that event is "
+            "itself a retraction, the event that it retracted counts again."
         ),
         fields={"reason": needed(PROSE)},
         effect=Retracts(),
@@ -292,8 +292,8 @@ TYPES = (
     _trial(
         name=TRIAL_OPENED,
         meaning=(
-            "A trial started. Some sessions are not shown the playbook, or not shown some of its "
-            "rules."
+            "A trial started. Some sessions do not get the playbook, or do not get some rules of "
+            "the playbook."
         ),
         fields={
             # The withheld bullets; none if the whole playbook is withheld.

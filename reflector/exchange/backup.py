@@ -35,7 +35,9 @@ from reflector.proof.verify import Anchor, verify
 _UNFINISHED = ".reflector-unfinished"
 _LEFT_BEHIND_SECONDS = 3600.0
 _UNSOUND = "the backup {} is damaged and was not restored"
-_NO_LEDGER = "it does not contain a ledger; name a file that `reflector ledger backup` created"
+_NO_LEDGER = (
+    "this file does not contain a ledger; name a file that `reflector ledger backup` created"
+)
 _SQLITE = b"SQLite format 3\0"
 _PLAYBOOKS = "SELECT name, origin, position, chain FROM playbook ORDER BY id"
 _CHAIN_AT = (

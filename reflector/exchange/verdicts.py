@@ -114,7 +114,7 @@ def overruled_verdicts(sql: Statements, origin: str) -> list[NewEvent]:
         if not by_person:
             continue
         last_word = max(by_person, key=lambda tag: (_recorded_at(tag), _birth(tag, origin)))
-        reason = f"you judged it: {last_word.facts.get('tag')}"
+        reason = f"your verdict is: {last_word.facts.get('tag')}"
         for tag in tags:
             is_verdict = tag.actor == ev.HUMAN or tag.facts.get("tag") != "neutral"
             # A judge's verdict that a user restored stays.

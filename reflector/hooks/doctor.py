@@ -197,8 +197,8 @@ def _place(project: Project) -> Check:
         return Check(
             "project",
             text,
-            "merge and then remove each ledger. To see how to merge ledgers: reflector help "
-            "unwanted ledger",
+            "first merge each of these ledgers into the project's ledger, then remove these "
+            "ledgers. To see how to merge ledgers: reflector help unwanted ledger",
         )
     return Check("project", str(project.root))
 
@@ -235,7 +235,7 @@ def _playbook(project: Project) -> Iterator[Check]:
     for kept in kept_of_others(project):
         text = (
             "playbook.json came from another ledger, or from this ledger before you restored an "
-            f"older copy. reflector keeps that file as {kept}"
+            f"older copy. reflector keeps this file as {kept}"
         )
         back = (
             "run reflector ledger restore BACKUP, or reflector history. Then run "
@@ -308,7 +308,7 @@ def _open_ledger(ledger: Ledger, project: Project) -> Iterator[Check]:
     if head.recorded_at > latest_time():
         text = (
             f"the time of the newest event is in the future: {head.recorded_at[:16]}Z. reflector "
-            "gives new events this same time until the clock reaches it"
+            "gives new events this same time until the clock of this machine reaches this time"
         )
         yield Check(
             "clock",
@@ -440,7 +440,7 @@ def _beside(project: Project) -> Iterator[Check]:
     mend = ""
     if hidden:
         text += (
-            f". Sessions in this project are not shown {', '.join(hidden)}, because the project's "
+            f". Sessions in this project do not get {', '.join(hidden)}, because the project's "
             "playbook has rules with the same names"
         )
         mend = (

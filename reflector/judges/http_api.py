@@ -102,7 +102,9 @@ class HttpClient(Client):
         if not key:
             fault = f"is missing: set {settings.variable}, or api_key in your own settings"
         elif not (key.isascii() and key.isprintable()):
-            fault = "contains characters that are not allowed, such as a line break; set it again"
+            fault = (
+                "contains characters that are not allowed, such as a line break; set the key again"
+            )
         if fault:
             raise BackendError(f"the API key {fault}", stage="access", attempts=0)
         begun: list[float] = []
@@ -233,7 +235,7 @@ def _refusal(error: Refused) -> tuple[str, str]:
         origin = f"{other.url.scheme}://{other.url.netloc.decode()}" if other else "nowhere"
         way_out = (
             "but reflector sent nothing to this address; if you trust the address, set base_url "
-            "to it"
+            "to this address"
         )
         return "access", f"HTTP {status}: the API redirects to {origin}, {way_out}"
     said = str(error)

@@ -133,7 +133,7 @@ def find_own(
     if tracked is not None:
         raise TemplateError(
             f"{own} is tracked by git, so this file came with the repository. Read the template; "
-            f"if you want to use it, run: git rm --cached {tracked}"
+            f"to use this template, run: git rm --cached {tracked}"
         )
     return read_template(name, own, opener=open_ours, known=known)
 

@@ -57,7 +57,8 @@ def kept_facts(
     if kind.holds_prose:
         return mapped(kind.fields, data, _erasing(takes))
     raise LedgerError(
-        f"an event of type {type_} contains no text; redact its rule, session or reflection"
+        f"an event of type {type_} contains no text; redact the rule, session or reflection of "
+        "this event"
     )
 
 

@@ -136,8 +136,8 @@ def _refuse_irregular(there: os.stat_result, path: Path) -> None:
     if not stat.S_ISREG(there.st_mode):
         what = "a link" if stat.S_ISLNK(there.st_mode) else "not a regular file"
         raise LedgerUnavailable(
-            f"the ledger {path} is {what}; put the ledger's file there, or name another project "
-            f"with --project. To start a new ledger, remove {path}"
+            f"the ledger {path} is {what}; put the ledger's file at this path, or name another "
+            f"project with --project. To start a new ledger, remove {path}"
         )
 
 

@@ -110,8 +110,8 @@ class Ledger(Reader):
         except OSError as error:
             engine.close()
             raise LedgerUnavailable(
-                f"the ledger {engine.url.database} cannot be created ({error.strerror}); "
-                "check that its folder exists and belongs to you"
+                f"the ledger {engine.url.database} cannot be created ({error.strerror}); check "
+                "that the folder of the ledger exists and belongs to you"
             ) from error
         except BaseException:
             engine.close()

@@ -95,8 +95,8 @@ def names_taken(rows: Iterable[BulletRow], loaded: Loaded) -> tuple[Finding, ...
             continue
         owner = "another rule" if row.status == "live" else "a retired rule"
         remedy = (
-            f"see that rule with `reflector show {bullet.name}`. To get a new name, remove this "
-            "name from the file, or run `reflector adopt --rename`"
+            f"to see this rule, run `reflector show {bullet.name}`. To get a new name, remove "
+            "this name from the file, or run `reflector adopt --rename`"
         )
         fault = f"in this ledger, the name belongs to {owner}"
         place = f"bullet {bullet.name}"

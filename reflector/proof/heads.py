@@ -52,7 +52,7 @@ _HEAD = re.compile(r"(?P<position>\d{1,15}):(?P<chain>pl1:[0-9a-f]{64})", re.ASC
 _SIGNATURE = "\N{EM DASH} "
 #: The paths of a ref's heads if no path is given, from the project's folder.
 USUAL_PATHS = (".claude/playbook.head.json", ".claude/playbook.head", "heads.txt")
-_NEITHER = "it is neither POSITION:CHAIN nor a file"
+_NEITHER = "this is not a head (POSITION:CHAIN) and not the name of a file"
 
 
 class NoAnchor(ValueError):
@@ -99,8 +99,8 @@ def anchors_in(text: str) -> tuple[Anchor, ...]:
     heads = [line for line in lines if line and not line.startswith("#")]
     if not heads:
         raise NoAnchor(
-            "it does not contain a head; a head has the form POSITION:CHAIN, as `reflector ledger "
-            "head` prints it"
+            "the file does not contain a head; a head has the form POSITION:CHAIN, and "
+            "`reflector ledger head` prints the head of a ledger"
         )
     return tuple(_anchor(line) for line in heads)
 
@@ -111,13 +111,16 @@ def _lines(text: str) -> list[str]:
     try:
         return [str(json.loads(text).get("head", ""))]
     except (ValueError, RecursionError) as error:
-        raise NoAnchor(f"it contains neither heads nor JSON ({error})") from error
+        raise NoAnchor(f"the file does not contain heads or JSON ({error})") from error
 
 
 def _anchor(line: str) -> Anchor:
     head = _HEAD.fullmatch(line)
     if head is None:
-        raise NoAnchor(f"{line[:100]!r} is not POSITION:CHAIN as `reflector ledger head` prints it")
+        raise NoAnchor(
+            f"{line[:100]!r} is not a head of the form POSITION:CHAIN, which `reflector ledger "
+            "head` prints"
+        )
     return Anchor(int(head["position"]), head["chain"])
 
 
@@ -137,7 +140,9 @@ def published(project: Path, spec: str, limit: int) -> bytes:
                 continue
             size = int(ask_git(project, "cat-file", "-s", name) or 0)
             if size > limit:
-                raise NoAnchor(f"it has {size:,} bytes, but a file of heads has at most {limit:,}")
+                raise NoAnchor(
+                    f"the file has {size:,} bytes, but a file of heads has at most {limit:,}"
+                )
             return ask_git(project, "cat-file", "blob", name) or b""
     except GitUnavailable as error:
         raise NoAnchor(f"{_NEITHER}, and git cannot search for this file: {error}") from error

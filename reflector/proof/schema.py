@@ -22,7 +22,7 @@ from reflector.proof.reading import savepoint
 
 #: The fault of an object that another program created.
 _STRANGE = "does not belong to the ledger"
-_MEND = "find out who changed this, then run `reflector rebuild --fix`"
+_MEND = "find out who changed the ledger, then run `reflector rebuild --fix`"
 
 
 def schema_findings(sql: Statements) -> Iterator[Finding]:
@@ -51,7 +51,7 @@ def schema_findings(sql: Statements) -> Iterator[Finding]:
 
 
 def _changed(kind: str, name: str, what: str) -> Finding:
-    remedy = _MEND if kind == "view" else "find out who changed this, then restore a backup"
+    remedy = _MEND if kind == "view" else "find out who changed the ledger, then restore a backup"
     return Finding("schema", None, f"the {kind} {name} {what}", remedy)
 
 

@@ -333,7 +333,9 @@ class Walk:
         if event.data is not None:
             if not is_redacted:
                 return None
-            message = f"the text of this {event.type} was erased, but the ledger contains it again"
+            message = (
+                f"the text of this {event.type} was erased, but the ledger contains the text again"
+            )
             return Finding("redaction", event.position, message, _AGAIN)
         if not is_redacted:
             message = "the data of this event was erased, but no `event.redacted` event shows why"

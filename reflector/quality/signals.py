@@ -287,7 +287,7 @@ class GatePolicy:
             case ReflectionTrigger.USER_CRITICAL if signs.is_final_step:
                 return "The final step"
             case ReflectionTrigger.PERIODIC if is_due:
-                return f"Step {step}, because every {self.period} steps one step is reflected on"
+                return f"Step {step}: the agent reflects on one of every {self.period} steps"
         return ""
 
 

@@ -68,7 +68,7 @@ _UNCOUNTED = ", not counted"
 _WITHOUT_BULLET = ("unknown_bullet", "retired_bullet")
 
 _MAX_REASON_CHARACTERS = 500
-_JUDGED_BY_PERSON = "you judged it: {}"
+_JUDGED_BY_PERSON = "your verdict is: {}"
 #: The states of a window whose own reflection is over.
 _OVER = ("completed", "given_up")
 #: The types of events from which the citations of a session are read.
@@ -423,8 +423,9 @@ def _why_not_judged(ledger: Ledger, session_id: str, name: str) -> str:
         return f"the rule {name} no longer counts; `reflector show {name}` shows the reason"
     if any(window.state not in _OVER for window in citing):
         return (
-            f"session {short} is not judged yet; judge it with `reflector reflect {short}`. To "
-            f"judge this citation yourself, first run `reflector review give-up {short}`"
+            f"session {short} is not judged yet; to judge this session, run `reflector reflect "
+            f"{short}`. To judge this citation yourself, first run `reflector review give-up "
+            f"{short}`"
         )
     return f"session {short} does not count; to see why, run `reflector log {short}`"
 

@@ -609,8 +609,8 @@ def _read_document(file: FileIO | _Input, tally: Tally) -> list[JsonObject]:
     values = [record.value for record in parse_line(content.strip(), tally)]
     if not values:
         raise UnknownTranscript(
-            f"{str(file.name)!r} is not a complete JSON document: it is damaged, or its "
-            "agent is still writing it; try again later"
+            f"{str(file.name)!r} is not a complete JSON document: the file is damaged, or an "
+            "agent is still writing the file; try again later"
         )
     return values
 

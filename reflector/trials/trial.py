@@ -618,7 +618,8 @@ def stop(ledger: Ledger, root: Path | None = None) -> TrialStatus:
     if trial is None and (others := elsewhere(ledger, root)):
         raise Mistake(
             f"no trial of this ledger is running; the trial {others[-1].opened.event_id[:8]} was "
-            "opened in another ledger: stop the trial in that ledger, then import that ledger again"
+            "opened in another ledger: stop the trial in the other ledger, then import the other "
+            "ledger again"
         )
     if trial is None:
         raise Mistake(

@@ -91,7 +91,7 @@ def test_changed_verdict_is_shown_and_comes_back(agent: Agent) -> None:
         "Your verdict on mis-001 in session s-1: harmful."
     )
     assert agent.counters()["mis-001"] == (0, 1)
-    assert "you judged it: harmful" in agent.call("blame", "mis-001").out
+    assert "your verdict is: harmful" in agent.call("blame", "mis-001").out
     assert "All counting policies give the same totals" in agent.call("stats", "--doubles").out
     verdict(agent, "s-1", "mis-001", "neutral")
     at = agent.events("evidence.retracted")[-1]["position"]

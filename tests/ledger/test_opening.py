@@ -106,7 +106,7 @@ _LOCK = "ledger.db.lock shows that it existed; restore a backup .* To start a ne
             LedgerCorrupt,
             "image is malformed",
         ),
-        (_folder, LedgerUnavailable, "is not a regular file; put the ledger's file there"),
+        (_folder, LedgerUnavailable, "is not a regular file; put the ledger's file at this path"),
         (
             lambda path: Path(f"{path}-journal").write_bytes(b"x"),
             LedgerUnavailable,

@@ -451,7 +451,7 @@ def test_undone_file_names_the_last_undo(agent: Agent) -> None:
     agent.call("undo", "CLAUDE.md")
     agent.call("undo", "CLAUDE.md")
     refused = agent.call("undo", "CLAUDE.md", code=1).err
-    assert f"To redo that change: reflector undo {_places(agent)[0]}" in refused
+    assert f"To make this change again: reflector undo {_places(agent)[0]}" in refused
 
 
 def test_commit_of_an_undone_change_is_not_undone(world: World) -> None:

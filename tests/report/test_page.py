@@ -65,7 +65,7 @@ def test_every_number_is_that_of_json(agent: Agent, moment: str) -> None:
         overruled |= {
             s["position"]: not why.endswith(s["tag"])
             for s, why in by_hand
-            if "you judged it" in why
+            if "your verdict is" in why
         }
         rows = page.tables.get(f"{one['name']}: the last verdicts, newest first", [])
         assert [row[3] for row in rows] == [

@@ -160,7 +160,7 @@ def test_start_line_is_equal_in_both_arms(agent: Agent) -> None:
         lines.add(json.loads(agent.hook("SessionStart", session_id=sessions[0]))["systemMessage"])
     assert lines == {"playbook: 4 rules · a trial runs"}
     doctor = " ".join(agent.call("doctor", code=None).out.split())
-    assert "50% of sessions are not shown the playbook" in doctor
+    assert "50% of sessions do not get the playbook" in doctor
     assert "trial     no result yet: 0 of the 40 sessions" in agent.call("status").out
 
 
@@ -682,8 +682,8 @@ def test_each_task_is_compared_with_and_without(tasked: Agent, tmp_path: Path) -
         ("without", "2/4", "0.08"),
     ]
     assert (
-        "4 pairs of runs: with the advice, 2 were better and 0 were worse. Without any effect of "
-        "the advice, such a difference occurs in 50.0% of comparisons"
+        "4 pairs of runs: with the advice, 2 were better and 0 were worse. If the advice had no "
+        "effect, this difference would still occur in 50.0% of comparisons"
     ) in told
     assert tasked.events("session.recorded") == []
     again = tasked.call(*run).out  # the same commands are agreed to
