@@ -112,7 +112,7 @@ def _lines(
     summary = page.summary
     helped = summary.helped.total()
     harmed = summary.harmed.total()
-    added = sum(rule.change == "added" for rule in page.changes.rules)
+    added = sum(rule.change == "added" for rule in page.changes)
     lines = [
         f"Wrote {path}, {size / 1000:,.0f} kB. The page loads nothing from the network.",
         *([f"To open the page: {place.command('report', '--open')}"] if is_plain else []),

@@ -51,7 +51,7 @@ def draw(page: Page, shown: Callable[[str], str]) -> dict[str, list[Markup]]:
     """
     charts: dict[str, list[Markup]] = {"weeks": [], "cost": [], "shown": []}
     for width in _WIDTHS:
-        if page.weeks.weeks:
+        if page.weeks:
             charts["weeks"].append(_weeks(page, width))
         if page.stats.whole.tokens:
             charts["cost"].append(_cost(page, width, shown))
@@ -62,7 +62,7 @@ def draw(page: Page, shown: Callable[[str], str]) -> dict[str, list[Markup]]:
 
 def _weeks(page: Page, width: int) -> Markup:
     """Return the charts of sessions, verdicts and corrections by week, one above the other."""
-    weeks = page.weeks.weeks
+    weeks = page.weeks
 
     def series(kind: str, field: str, sign: int = 1) -> Series:
         return Series(kind, [sign * week.sum(field) for week in weeks])
@@ -73,7 +73,7 @@ def _weeks(page: Page, width: int) -> Markup:
         ("sessions", 56, sessions),
         ("verdicts: helpful above zero, harmful below", 110, verdicts),
     ]
-    if page.weeks.known:
+    if page.known:
         panels.append(("your corrections", 44, [series("warn", "corrections")]))
     shapes = ""
     top = 0

@@ -16,7 +16,7 @@ from reflector.audit.blame import Step
 from reflector.audit.difference import CAME_AND_WENT, Changed, difference
 from reflector.audit.moments import span_of
 from reflector.audit.overruled import by_judge, overruled
-from reflector.audit.stats import Stats, Week, ledger_stats, weeks
+from reflector.audit.stats import Stats, ledger_stats, weeks
 from reflector.audit.worked import WorkedModels
 from reflector.embed.lessons.book import lesson_book
 from reflector.ledger.answers import Group
@@ -39,43 +39,6 @@ MOST_ROWS: Final = 30
 MOST_RULES: Final = 1_000
 MOST_LINKS: Final = 8
 _DAYS: Final = 7
-
-
-class Changes(NamedTuple):
-    """The rules that changed since a moment, which `since` has as the user gave it.
-
-    Rules with a change other than their counts come first.
-    """
-
-    since: str
-    rules: Sequence[Changed]
-
-
-class Weeks(NamedTuple):
-    """The sessions by week; `known` of them have a recorded outcome."""
-
-    weeks: Sequence[Week]
-    known: int
-
-
-class Judges(NamedTuple):
-    """The verdicts of judges that the user replaced, newest first.
-
-    lost  the number of these verdicts by judge
-    """
-
-    overruled: Sequence[Step]
-    lost: Mapping[str, int]
-
-
-class Checks(NamedTuple):
-    """The findings of `check`.
-
-    asked  the lines that a judge was asked about; those with the most evidence come first
-    """
-
-    found: Checked
-    asked: Sequence[CheckedLine]
 
 
 class Context(NamedTuple):
@@ -104,6 +67,13 @@ class Page:
     """The report of the present or of a past moment.
 
     at         the time at which the last event was recorded
+    since      the moment from which changes are counted, as the user gave it
+    changes    the rules that changed; those with a change other than their counts come first
+    known      the number of sessions with a recorded outcome in `weeks`
+    overruled  the verdicts of judges that the user replaced, newest first
+    lost       the number of these verdicts by judge
+    checks     the findings of `check`
+    asked      the lines that a judge was asked about; those with the most evidence come first
     rules      every live rule, the best first
     shown      the rules that the page contains: the first ones, and those that its lists link to
     harming    the most harmful first
@@ -149,12 +119,13 @@ class Page:
         self.chain = "" if self.is_past else ledger.head().chain
         self.at = _last_time(ledger, then)
         week_ago = datetime.fromisoformat(self.at) - timedelta(days=_DAYS)
-        since = since or f"{week_ago:%Y-%m-%dT%H:%MZ}"
-        first, _ = span_of(ledger, f"{since}..{then.position}")
+        self.since = since or f"{week_ago:%Y-%m-%dT%H:%MZ}"
+        first, _ = span_of(ledger, f"{self.since}..{then.position}")
         self.rules = rules_of(listed, checked, config.finding_rates)
-        self.checks = _checks(checked)
+        self.checks = checked
+        self.asked = _asked(checked)
         pinned = pinned_names(config.pinned, then.rows())
-        self.context = _context(self.rules, {*pinned, *_useful(self.checks)}, config.prune_after)
+        self.context = _context(self.rules, {*pinned, *_useful(self.asked)}, config.prune_after)
         self.contested = [rule for rule in self.rules if rule.is_contested]
         self.harming = [rule for rule in reversed(self.rules) if rule.is_harming]
         lists = (self.contested, self.harming, self.context.wasted)
@@ -162,11 +133,12 @@ class Page:
         names = {rule.row.name for rule in chain(self.rules[:MOST_RULES], linked)}
         steps = steps_of(ledger, then, names)
         self.shown = _with_history(ledger, then, self.rules, {name: steps[name] for name in names})
-        self.changes = Changes(since, sorted(_changes(ledger, first, then), key=_most_changed))
-        self.weeks = _weeks(ledger, then)
+        self.changes = sorted(_changes(ledger, first, then), key=_most_changed)
+        self.weeks = weeks(ledger, then)
+        self.known = sum(week.sum("known") for week in self.weeks)
         self.waiting = None if self.is_past else waiting(ledger, command)
-        replaced = overruled(steps)
-        self.judges = Judges(replaced, by_judge(replaced))
+        self.overruled = overruled(steps)
+        self.lost = by_judge(self.overruled)
         self.stats = ledger_stats(ledger, past)
         self.months = _months(self.stats)
         self.worked = WorkedModels(ledger, past).models(self.stats.sessions)
@@ -174,7 +146,7 @@ class Page:
         self.lessons = sorted(lessons, key=lambda lesson: -lesson.effectiveness)
         self.trial = _trial(ledger, project, past)
         self.memory = memory_of(project, ledger, first, then.position, is_past=self.is_past)
-        self.summary = summary_of(ledger, then, since, first)
+        self.summary = summary_of(ledger, then, self.since, first)
 
     @property
     def anchors(self) -> set[str]:
@@ -212,15 +184,14 @@ def _most_changed(changed: Changed) -> tuple[bool, int]:
     return changed.change == "counted", -moved
 
 
-def _checks(checked: Checked | None) -> Checks | None:
-    if checked is None:
-        return None
+def _asked(checked: Checked | None) -> list[CheckedLine]:
+    """Return the lines that a judge was asked about; those with the most evidence come first."""
 
     def known(line: CheckedLine) -> float:
         return max(line.followed.evidence, line.helped.evidence, line.sessions / 1e6)
 
-    asked = [line for line in checked.lines if line.sessions]
-    return Checks(checked, sorted(asked, key=known, reverse=True))
+    lines = checked.lines if checked is not None else ()
+    return sorted((line for line in lines if line.sessions), key=known, reverse=True)
 
 
 def _context(rules: Sequence[Rule], excused: Collection[str], after: int) -> Context:
@@ -238,17 +209,12 @@ def _context(rules: Sequence[Rule], excused: Collection[str], after: int) -> Con
     return Context(shown, uncited, wasted, after)
 
 
-def _useful(checks: Checks | None) -> Iterator[str]:
+def _useful(asked: Sequence[CheckedLine]) -> Iterator[str]:
     """Yield the names of the rules that sessions followed or found helpful, according to checks."""
-    for line in checks.asked if checks is not None else ():
+    for line in asked:
         answers = (line.followed, line.helped)
         if any((of.share or 0) > 0.5 and of.evidence >= HARMS for of in answers):
             yield line.name
-
-
-def _weeks(ledger: Ledger, then: Past) -> Weeks:
-    by_week = weeks(ledger, then)
-    return Weeks(by_week, sum(week.sum("known") for week in by_week))
 
 
 def _months(stats: Stats) -> list[Group]:
