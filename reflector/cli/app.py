@@ -228,13 +228,6 @@ class Place:
 
         return spool.is_untouched(self.project())
 
-    @property
-    def is_in_repository(self) -> bool:
-        """Whether the project is a git repository or is in one."""
-        from reflector.locate import home_folder, repository
-
-        return bool(repository(str(self.folder()), home_folder()))
-
     def needs_playbook(self) -> None:
         """Refuse a project without reflector's files, so that the command does not create any.
 

@@ -28,6 +28,7 @@ from reflector.cli.options import (
 )
 from reflector.cli.output import note, print_json, say, shaped, warn
 from reflector.ledger.store import Ledger
+from reflector.locate import home_folder, repository
 from reflector.playbook.bullet import Bullet
 from reflector.playbook.change import Change
 from reflector.playbook.duplicates import alike, near
@@ -189,9 +190,11 @@ def add(place: Place, section: str, text: str) -> Sequence[Change]:
     SECTION is pat (patterns), mis (mistakes to avoid), pref (user preferences), ctx (project
     context) or oth (others).
     """
-    if place.is_untouched and not (place.user or place.is_in_repository):
+    folder = place.folder()
+    in_repository = place.user or repository(str(folder), home_folder())
+    if place.is_untouched and not in_repository:
         warn(
-            f"this folder is not in a git repository. The rule goes into {place.folder()}"
+            f"this folder is not in a git repository. The rule goes into {folder}"
             "/.claude/playbook.json. To add a rule for all projects, use `reflector --user add`."
         )
     return [Change("add", section=section, text=text)]

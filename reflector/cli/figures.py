@@ -42,7 +42,6 @@ _MOST_ROWS = 1000
 _DAYS = 30
 #: The most characters of a query.
 _MOST_QUERY = 2**20
-_rows = chain.from_iterable
 
 
 @dataclass
@@ -245,13 +244,9 @@ def sql(place: Place, query: str | None, form: str | None, as_json: bool) -> Non
             answer = asker.ask(query)
             if as_json:
                 names = _unique(answer.columns)
-                print_json(
-                    [dict(zip(names, map(_plain, row), strict=True)) for row in _rows(answer.pages)]
-                )
+                print_json([dict(zip(names, map(_plain, row), strict=True)) for row in answer.rows])
             elif form is not None:
-                print_csv(
-                    answer.columns, ([_cell(value) for value in row] for row in _rows(answer.pages))
-                )
+                print_csv(answer.columns, ([_cell(value) for value in row] for row in answer.rows))
             else:
                 _print_rows(answer)
         except NotAQuestion as error:
@@ -287,7 +282,7 @@ def _list_views(asker: Asker, as_json: bool) -> None:
 
 
 def _print_rows(answer: Answer) -> None:
-    rows = list(islice(_rows(answer.pages), _MOST_ROWS + 1))
+    rows = list(islice(answer.rows, _MOST_ROWS + 1))
     shown = [[_cell(value) for value in row] for row in rows[:_MOST_ROWS]]
     if answer.columns:
         table(answer.columns, shown, prose=answer.columns)

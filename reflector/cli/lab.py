@@ -192,15 +192,16 @@ def reparse(place: Place, sessions: tuple[str, ...], dry_run: bool, as_json: boo
     """
     config = place.project().config
     with place.changing() as ledger:
-        chosen: list[str | None] = [session_named(ledger, session) for session in sessions]
+        ids: list[str | None] = [session_named(ledger, session) for session in sessions]
+        ids = ids or [None]
         readings = [
             reading
-            for id in chosen or [None]
+            for id in ids
             for reading in read_again(ledger, session_id=id, dry_run=dry_run, config=config)
         ]
         recounted = 0
         if not dry_run:
-            for id in chosen or [None]:
+            for id in ids:
                 recounted += recount(ledger, counts=config.checked_counts, session_id=id)
     if recounted:
         change = "Counted now" if config.checked_counts else "No longer counted"

@@ -579,10 +579,15 @@ def undo_memory(
     for version in restored:
         _print_restored(place, version, dry_run=dry_run)
     if dry_run:
-        is_whole = only_lines or all(one.is_whole and not one.left for one in planned)
-        partly = f"To make only these changes: {command}"
-        wholly = "To make this change, run the command without --dry-run."
-        note(f"Nothing was changed. {wholly if is_whole else partly}")
+        how = "To make this change, run the command without --dry-run."
+        if not (only_lines or _are_whole(planned)):
+            how = f"To make only these changes: {command}"
+        note(f"Nothing was changed. {how}")
+
+
+def _are_whole(planned: Sequence[Restored]) -> bool:
+    """Return whether an undo restores whole files, and leaves no change."""
+    return all(version.is_whole and not version.left for version in planned)
 
 
 def _reasons(place: Place, changes: Sequence[Change], chosen: Sequence[Change]) -> list[str]:

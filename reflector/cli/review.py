@@ -11,6 +11,7 @@ import shlex
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import zip_longest
 from typing import NamedTuple
 
@@ -269,7 +270,7 @@ def _decide(
         decided.append(_Decided(number, case.decide(place, key)))
     except click.ClickException as error:
         note(error.format_message())
-    except (Mistake, BulletRefused, Refusal, Changed, OSError) as error:
+    except (Mistake, Refusal, Changed, OSError) as error:
         note(str(error))
 
 
@@ -441,7 +442,7 @@ class _ProposalCase:
                 return _approve(place, ledger, proposal, text)
         why = click.prompt("Why", default=_NO_REASON, err=True)
         with place.changing() as ledger:
-            _reject(place, ledger, proposal, why, keep=key == "k")
+            _reject(place, ledger, proposal, why=why, keep=key == "k")
         return None
 
     def _edited(self) -> str:
@@ -452,8 +453,10 @@ class _ProposalCase:
         return " ".join(text.split())
 
 
-def _reject(place: Place, ledger: Ledger, proposal: Proposal, why: str, *, keep: bool) -> None:
-    proposing.reject_proposal(ledger, proposal, why, keep=keep)
+def _reject(
+    place: Place, ledger: Ledger, proposal: Proposal, *, why: str | None, keep: bool
+) -> None:
+    proposing.reject_proposal(ledger, proposal, why or _NO_REASON, keep=keep)
     id = short_id(proposal.id)
     note(
         f"Declined {id}. To approve the proposal after all: "
@@ -556,7 +559,7 @@ def reject(place: Place, ids: tuple[str, ...], why: str | None) -> None:
 
     If an agent later repeats a declined proposal, reflector shows the agent your reason.
     """
-    _decline(place, ids, why, keep=False)
+    _decide_each(place, ids, partial(_reject, place, why=why, keep=False))
 
 
 @review.command()
@@ -573,15 +576,8 @@ def keep(place: Place, ids: tuple[str, ...], why: str | None) -> None:
     changes = [id for id in ids if is_memory(place, id)]
     for change in changes:
         keep_memory(place, change)
-    if proposals := tuple(id for id in ids if id not in changes):
-        _decline(place, proposals, why, keep=True)
-
-
-def _decline(place: Place, ids: tuple[str, ...], why: str | None, *, keep: bool) -> None:
-    def decide(ledger: Ledger, proposal: Proposal) -> None:
-        _reject(place, ledger, proposal, why or _NO_REASON, keep=keep)
-
-    _decide_each(place, ids, decide)
+    if proposals := [id for id in ids if id not in changes]:
+        _decide_each(place, proposals, partial(_reject, place, why=why, keep=True))
 
 
 def _decide_each(

@@ -37,10 +37,10 @@ class NotAQuestion(LedgerError):
 
 
 class Answer(NamedTuple):
-    """The result of a query: the names of its columns, and its rows in pages, read on demand."""
+    """The result of a query: the names of its columns, and its rows, read on demand."""
 
     columns: tuple[str, ...]
-    pages: Iterator[list[tuple[Any, ...]]]
+    rows: Iterator[tuple[Any, ...]]
 
 
 class Asker:
@@ -53,7 +53,7 @@ class Asker:
         """Run a query, which ends the previous answer.
 
         Raises: NotAQuestion, KeyboardInterrupt, and LedgerError, for example if a query takes too
-        long. Reading the pages of the answer raises the same errors.
+        long. Reading the rows of the answer raises the same errors.
         """
         if _BLANK.fullmatch(query):
             raise NotAQuestion("the query is empty; try: reflector sql 'SELECT * FROM bullets'")
@@ -61,12 +61,12 @@ class Asker:
             self._cursor.execute(query.rstrip("; \n\t"))
             first = self._cursor.fetchmany(_PAGE)
         return Answer(
-            tuple(column[0] for column in self._cursor.description or ()), self._pages(first)
+            tuple(column[0] for column in self._cursor.description or ()), self._rows(first)
         )
 
-    def _pages(self, page: list[tuple[Any, ...]]) -> Iterator[list[tuple[Any, ...]]]:
+    def _rows(self, page: list[tuple[Any, ...]]) -> Iterator[tuple[Any, ...]]:
         while page:
-            yield page
+            yield from page
             with self._translated():
                 page = self._cursor.fetchmany(_PAGE)
 
