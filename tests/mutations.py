@@ -689,7 +689,7 @@ MUTATIONS = [
     Mutation(STANDING, "if any(window.state not in _OVER for window in citing)", "if False", JUDGE),
     Mutation(REVIEWING, "    return decided.pop().number\n", "    return number\n", JUDGE),
     Mutation(
-        REVIEWING, "is_by_key = sys.stdin.isatty() and not as_json", "is_by_key = True", JUDGE
+        REVIEWING, "is_by_key = sys.stdin.isatty() and not place.as_json", "is_by_key = True", JUDGE
     ),
     Mutation(REVIEWING, 'if proposal.state != "waiting":', "if False:", DECIDED),
     Mutation(REVIEWING, 'keep=key == "k"', "keep=False", DECIDED),

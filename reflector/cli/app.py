@@ -122,6 +122,7 @@ class Place:
     """The place of a command. The project is found and configured at the first use.
 
     dataset  the name of the dataset whose playbook it works on, for `reflector lab --dataset`
+    as_json  whether the command answers with one JSON document
     """
 
     def __init__(
@@ -130,12 +131,21 @@ class Place:
         self.root = root
         self.user = user
         self.dataset = dataset
+        self.as_json = False
         self._noted: set[str] = set()
         self._found: dict[str, Project] = {}
 
     def again(self) -> Place:
         """Return the same place for a later question, because its settings may have changed."""
         return Place(self.root, user=self.user, dataset=self.dataset)
+
+    def answers(self, document: object) -> bool:
+        """Print the answer if JSON is asked for, and return whether it was printed."""
+        if self.as_json:
+            from reflector.cli.output import print_json
+
+            print_json(document)
+        return self.as_json
 
     def note(self, notes: Iterable[str]) -> None:
         """Print notes. Each is printed once, even if the playbook is opened several times."""

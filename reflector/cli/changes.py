@@ -26,7 +26,7 @@ from reflector.cli.options import (
     json_option,
     why_option,
 )
-from reflector.cli.output import note, print_json, say, shaped, warn
+from reflector.cli.output import note, say, shaped, warn
 from reflector.ledger.store import Ledger
 from reflector.locate import home_folder, repository
 from reflector.playbook.bullet import Bullet
@@ -74,7 +74,6 @@ def _change(
     changes: Sequence[Change],
     *,
     dry_run: bool,
-    as_json: bool,
     why: str | None,
 ) -> None:
     """Make changes of live bullets, and print how to undo them. For a dry run, only show them."""
@@ -87,7 +86,7 @@ def _change(
             steps = plan_changes(ledger, changes, first=first)
         else:
             steps = apply_changes(ledger, changes, actor="human", first=first, reason=reason)
-    print_steps(place, steps, as_json=as_json)
+    print_steps(place, steps)
     for change in changes:
         for line in alike_to(place, change, before):
             note(line)
@@ -114,12 +113,12 @@ def _file_rules(place: Place, change: Change) -> list[Bullet]:
     return [Bullet(rule.place, change.section or "", rule.text) for rule in rules]
 
 
-def print_steps(place: Place, steps: Sequence[Step], *, as_json: bool) -> None:
+def print_steps(place: Place, steps: Sequence[Step]) -> None:
     """Print changes, and the command that undoes them."""
     changes = [shaped(ChangeJson, step) for step in steps]
     positions = [step.position for step in steps if step.position is not None]
     lines = [line for step in steps for line in step.lines]
-    print_changes(place, changes, positions, lines, _NOT_YET, as_json=as_json)
+    print_changes(place, changes, positions, lines, _NOT_YET)
 
 
 def print_changes(
@@ -128,13 +127,10 @@ def print_changes(
     positions: Sequence[int],
     lines: Iterable[str],
     otherwise: str,
-    *,
-    as_json: bool,
 ) -> None:
     """Print changes as JSON or in lines, with the command that undoes them."""
     undo = place.undo_of(positions)
-    if as_json:
-        print_json(ChangesJson(bool(positions), changes, undo))
+    if place.answers(ChangesJson(bool(positions), changes, undo)):
         return
     for line in lines:
         say(line)
@@ -151,12 +147,10 @@ def _command(function: Callable[..., Sequence[Change]]) -> Callable[..., None]:
     @dry_run_option
     @json_option
     @click.pass_obj
-    def asked(
-        place: Place, /, dry_run: bool, as_json: bool, why: str | None = None, **own: Any
-    ) -> None:
+    def asked(place: Place, /, dry_run: bool, why: str | None = None, **own: Any) -> None:
         changes = function(place, **own)
         if changes:
-            _change(place, changes, dry_run=dry_run, as_json=as_json, why=why)
+            _change(place, changes, dry_run=dry_run, why=why)
 
     return asked
 
@@ -216,7 +210,7 @@ def edit(place: Place, name: str | None, text: str | None, section: str | None) 
     """
     if name is None:
         options = click.get_current_context().params
-        if section or options["dry_run"] or options["as_json"]:
+        if section or options["dry_run"] or place.as_json:
             raise click.UsageError("--section, --dry-run and --json need the NAME of a rule")
         _edit_file(place)
         return []

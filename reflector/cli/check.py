@@ -42,7 +42,7 @@ from reflector.cli.options import (
     judge_option,
     yes_option,
 )
-from reflector.cli.output import counting, day_words, note, print_json, progress, say
+from reflector.cli.output import counting, day_words, note, progress, say
 from reflector.cli.sessions import compressed_words
 from reflector.config import APIS, DEFAULT_API
 from reflector.judges import consent
@@ -90,7 +90,6 @@ def check(
     dry_run: bool,
     whole: bool,
     yes: bool,
-    as_json: bool,
 ) -> None:
     """Show which rules your agent breaks.
 
@@ -118,9 +117,7 @@ def check(
         ran = _ask(place, project, advice.lines, look, typed, yes=yes)
     facts, document = answer_of(project, advice, look, ran)
     absent = _absent_words(judge, look, ran)
-    if as_json:
-        print_json(document)
-    else:
+    if not place.answers(document):
         plan = Plan("") if ran.asked else look.plan
         last = closing(facts, plan, typed, place.command, keep_with=_way_to_keep(project))
         facts = replace(facts, was_sent=ran.asked > 0, closing=last)

@@ -13,7 +13,7 @@ import click
 
 from reflector.cli.app import Place
 from reflector.cli.options import flag, json_option
-from reflector.cli.output import note, print_json, say, table
+from reflector.cli.output import note, say, table
 from reflector.config import (
     SETTINGS,
     USERS_OWN,
@@ -57,16 +57,14 @@ def config(ctx: click.Context) -> None:
 @config.command("list")
 @json_option
 @click.pass_obj
-def list_(place: Place, as_json: bool = False) -> None:
+def list_(place: Place) -> None:
     """List each setting with its value and origin."""
     project = place.project()
     rows = {
         key: SettingJson(_shown(project.config, key), _origin(project.config, project.root, key))
         for key in SETTINGS
     }
-    if as_json:
-        print_json(rows)
-    else:
+    if not place.answers(rows):
         cells = [(key, _words(one.value), one.origin) for key, one in rows.items()]
         table(("setting", "value", "from"), cells, prose=("value", "from"))
 

@@ -23,7 +23,7 @@ import click
 from reflector import __version__, entries
 from reflector.cli.app import Place, explained
 from reflector.cli.options import flag, json_option
-from reflector.cli.output import note, print_facts, print_json
+from reflector.cli.output import note, print_facts
 from reflector.cli.status import status_of
 from reflector.config import SETTINGS, Config, ConfigError
 from reflector.extensions import KINDS
@@ -56,7 +56,7 @@ _STYLES: dict[str, dict[str, Any]] = {
 )
 @json_option
 @click.pass_obj
-def doctor(place: Place, fix: bool, as_report: bool, as_json: bool) -> None:
+def doctor(place: Place, fix: bool, as_report: bool) -> None:
     """Check that agent and playbook are connected.
 
     Each line of the output begins with `ok`, `warning` or `error`. Below a warning or an error,
@@ -77,9 +77,7 @@ def doctor(place: Place, fix: bool, as_report: bool, as_json: bool) -> None:
     checks = list(examine(project, refused))
     if as_report:
         click.echo(report(project, checks, status_of(place) if refused is None else None), nl=False)
-    elif as_json:
-        print_json(checks)
-    else:
+    elif not place.answers(checks):
         _print_checks(checks)
     if any(check.state == "error" for check in checks):
         raise click.exceptions.Exit(1)

@@ -223,14 +223,14 @@ def _rate(group: Group) -> str:
 @click.option("--format", "form", type=click.Choice(["csv"]), help="Print every row as CSV.")
 @json_option
 @click.pass_obj
-def sql(place: Place, query: str | None, form: str | None, as_json: bool) -> None:
+def sql(place: Place, query: str | None, form: str | None) -> None:
     """Query the ledger with SQL, read-only.
 
     Without QUERY, `sql` reads the query from stdin. If stdin is a terminal or empty, `sql` lists
     the views (bullets, tags, reflections, sessions) and their columns. docs/machines.md describes
     each view of the ledger.
     """
-    if form is not None and as_json:
+    if form is not None and place.as_json:
         raise click.UsageError(
             f"--json and --format {form} cannot be used together; use only one option"
         )
@@ -239,10 +239,10 @@ def sql(place: Place, query: str | None, form: str | None, as_json: bool) -> Non
     with place.reading() as ledger, asking(ledger) as asker:
         try:
             if query is None:
-                _list_views(asker, as_json)
+                _list_views(place, asker)
                 return
             answer = asker.ask(query)
-            if as_json:
+            if place.as_json:
                 names = _unique(answer.columns)
                 print_json([dict(zip(names, map(_plain, row), strict=True)) for row in answer.rows])
             elif form is not None:
@@ -265,13 +265,12 @@ def _from_stdin() -> str | None:
     return text if text.strip() else None
 
 
-def _list_views(asker: Asker, as_json: bool) -> None:
+def _list_views(place: Place, asker: Asker) -> None:
     columns = {
         view: asker.ask(f"SELECT * FROM {view} LIMIT 0").columns  # noqa: S608
         for view in VIEWS[1:]
     }
-    if as_json:
-        print_json([{"view": view, "columns": list(names)} for view, names in columns.items()])
+    if place.answers([{"view": view, "columns": list(names)} for view, names in columns.items()]):
         return
     table(
         ("view", "columns"),
@@ -326,7 +325,7 @@ def _cell(value: Any) -> Any:
 @click.argument("span", metavar="A..B")
 @json_option
 @click.pass_obj
-def diff(place: Place, span: str, as_json: bool) -> None:
+def diff(place: Place, span: str) -> None:
     """Show how the playbook changed between two moments.
 
     A and B are dates or times (2026-11-21, yesterday, 2 weeks ago), positions or session ids.
@@ -337,8 +336,7 @@ def diff(place: Place, span: str, as_json: bool) -> None:
     with place.reading() as ledger:
         found = difference(ledger, *span_of(ledger, span))
         lessons = changed_lessons(ledger, found.from_, found.to)
-    if as_json:
-        print_json(replace(found, lessons=lessons))
+    if place.answers(replace(found, lessons=lessons)):
         return
     if found.bullets or not lessons:
         _print_difference(found)

@@ -16,7 +16,7 @@ import click
 
 from reflector.cli.app import Place
 from reflector.cli.options import agreed, json_option, yes_option
-from reflector.cli.output import note, print_json, say, table, warn
+from reflector.cli.output import note, say, table, warn
 from reflector.config import (
     APIS,
     CONSENT,
@@ -76,7 +76,7 @@ class _Judge(click.Group):
 @click.group(cls=_Judge, invoke_without_command=True)
 @json_option
 @click.pass_context
-def judge(ctx: click.Context, as_json: bool) -> None:
+def judge(ctx: click.Context) -> None:
     """List judges for your sessions, with prices.
 
     A judge reads a session and decides whether each cited rule helped. For each judge, `judge`
@@ -90,8 +90,7 @@ def judge(ctx: click.Context, as_json: bool) -> None:
     project = place.folder()
     config = place.project().config
     listed = offers.offers(config, project)
-    if as_json:
-        print_json(listed)
+    if place.answers(listed):
         return
     newest = offers.estimate(config)
     if newest.prompts:

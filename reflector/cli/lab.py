@@ -12,7 +12,7 @@ import click
 from reflector.audit.moments import session_named
 from reflector.cli.app import Place
 from reflector.cli.options import FILE, PATH, dry_run_option, flag, json_option, judge_option
-from reflector.cli.output import note, os_error_words, print_json, progress, short_id, table, warn
+from reflector.cli.output import note, os_error_words, progress, short_id, table, warn
 from reflector.cli.reflect import print_judged
 from reflector.embed.gated import measure
 from reflector.embed.gated.log import canonical_line
@@ -175,7 +175,7 @@ def record(place: Place, file: Path, sessions: tuple[str, ...], judge: str | Non
         session_ids = {session_named(ledger, session) for session in sessions}
     judged = judge_sessions(project, backend, session_ids)
     place.write(project)
-    print_judged(judged)
+    print_judged(place, judged)
 
 
 @lab.command(short_help="Parse the recorded answers of judges again.")
@@ -183,7 +183,7 @@ def record(place: Place, file: Path, sessions: tuple[str, ...], judge: str | Non
 @dry_run_option
 @json_option
 @click.pass_obj
-def reparse(place: Place, sessions: tuple[str, ...], dry_run: bool, as_json: bool) -> None:
+def reparse(place: Place, sessions: tuple[str, ...], dry_run: bool) -> None:
     """Parse the recorded answers of judges again.
 
     If the current parser or settings read new verdicts from a recorded answer, the new verdicts
@@ -206,8 +206,7 @@ def reparse(place: Place, sessions: tuple[str, ...], dry_run: bool, as_json: boo
     if recounted:
         change = "Counted now" if config.checked_counts else "No longer counted"
         note(f"{change}: {counted(recounted, 'earlier answer')} to `check`")
-    if as_json:
-        print_json(readings)
+    if place.answers(readings):
         return
     rows = [
         (

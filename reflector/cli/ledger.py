@@ -32,7 +32,6 @@ from reflector.cli.options import (
 )
 from reflector.cli.output import (
     note,
-    print_json,
     progress,
     safe,
     say,
@@ -90,7 +89,7 @@ class RebuiltJson:
 @click.option("--why", metavar="REASON", help="Reason for excluding unreadable events.")
 @json_option
 @click.pass_obj
-def rebuild(place: Place, check: bool, fix: bool, why: str | None, as_json: bool) -> None:
+def rebuild(place: Place, check: bool, fix: bool, why: str | None) -> None:
     """Rebuild the playbook from the events.
 
     `rebuild` calls no model, and appends no event unless you use --why. During a rebuild, sessions
@@ -113,7 +112,7 @@ def rebuild(place: Place, check: bool, fix: bool, why: str | None, as_json: bool
         needs_ledger(project)
     if check:
         drift = drift_of(project)
-        _print_drift(place, drift, as_json=as_json)
+        _print_drift(place, drift)
         raise click.exceptions.Exit(1 if drift else 0)
     place.needs_playbook()
     if fix:
@@ -122,8 +121,7 @@ def rebuild(place: Place, check: bool, fix: bool, why: str | None, as_json: bool
             for repair in heads.mend_head(ledger, why):
                 warn(repair)
     kept = rebuild_project(project, partial(progress, label="rebuilding"), place.note)
-    if as_json:
-        print_json(RebuiltJson([], kept))
+    place.answers(RebuiltJson([], kept))
 
 
 _CAUSES = {
@@ -155,9 +153,8 @@ def _rule_lines(different: DriftJson) -> Iterator[str]:
         yield f"{value}, but the events give {values[1]}"
 
 
-def _print_drift(place: Place, drift: Sequence[DriftJson], *, as_json: bool) -> None:
-    if as_json:
-        print_json(RebuiltJson([*drift], None))
+def _print_drift(place: Place, drift: Sequence[DriftJson]) -> None:
+    if place.answers(RebuiltJson([*drift], None)):
         return
     for different in drift:
         say("\n".join([*_rule_lines(different), *different.diff]))
@@ -188,7 +185,7 @@ class VerifiedJson:
 )
 @json_option
 @click.pass_obj
-def verify(place: Place, anchors: tuple[str, ...], as_json: bool) -> None:
+def verify(place: Place, anchors: tuple[str, ...]) -> None:
     """Verify the ledger.
 
     If `verify` prints nothing, the ledger is correct.
@@ -214,9 +211,7 @@ def verify(place: Place, anchors: tuple[str, ...], as_json: bool) -> None:
         with project.open_ledger() as opened:
             findings += [*trials_wrong(opened), *filter(None, [missed(project, opened)])]
     head = str(verified.head) if verified.head is not None else ""
-    if as_json:
-        print_json(VerifiedJson(head, findings, published))
-    else:
+    if not place.answers(VerifiedJson(head, findings, published)):
         for finding in findings:
             where = f"position {finding.position}" if finding.position is not None else "ledger"
             say(f"{where}: {finding.message} [{finding.code}]; {finding.remedy}")
@@ -305,7 +300,7 @@ class PolicyJson:
 @why_option
 @json_option
 @click.pass_obj
-def policy(place: Place, name: Counting | None, why: str | None, as_json: bool) -> None:
+def policy(place: Place, name: Counting | None, why: str | None) -> None:
     """Show or change the counting policy.
 
     The counting policy decides how often equal verdicts on the same rule count. With the policy
@@ -332,8 +327,7 @@ def policy(place: Place, name: Counting | None, why: str | None, as_json: bool) 
             )
             for event in adoptions(opened)
         ]
-    if as_json:
-        print_json(PolicyJson(counting, COUNTINGS, made))
+    if place.answers(PolicyJson(counting, COUNTINGS, made)):
         return
     click.echo(counting)
     for one in made:

@@ -156,16 +156,14 @@ def memory_json(place: Place, change: Change) -> MemoryJson:
     )
 
 
-def print_log(
-    place: Place, topic: str | None, most: int, moment: str | None, *, as_json: bool
-) -> None:
+def print_log(place: Place, topic: str | None, most: int, moment: str | None) -> None:
     """Print the changes of watched files, newest first: all, or those of a file or a session."""
     with opened(place, moment=moment) as stores:
         changes = changes_in(stores, root_of(place))
     if topic is not None:
         changes = _about(place, changes, topic)
     newest = list(reversed(changes))[: most or None]
-    if as_json:
+    if place.as_json:
         print_json([memory_json(place, change) for change in newest])
         return
     rows = [
@@ -312,13 +310,13 @@ def _needed(place: Place, stores: Sequence[Store], text: str) -> Change:
     return change
 
 
-def print_change(place: Place, text: str, *, as_json: bool) -> None:
+def print_change(place: Place, text: str) -> None:
     """Print a change with its difference, and your words before it."""
     with opened(place) as stores:
         change = _needed(place, stores, text)
         words = words_before(stores, change)
         lines = change.difference
-    if as_json:
+    if place.as_json:
         whole = memory_json(place, change)
         print_json(ShownMemoryJson(**asdict(whole), words=words, difference=lines))
         return
@@ -330,12 +328,12 @@ def print_change(place: Place, text: str, *, as_json: bool) -> None:
     _note_way_back(place, change)
 
 
-def print_blame(place: Place, file: str, moment: str | None, *, as_json: bool) -> None:
+def print_blame(place: Place, file: str, moment: str | None) -> None:
     """Print the author of each line of a watched file."""
     with opened(place, moment=moment) as stores:
         changes, content = _history_of(place, stores, file, moment)
         lines = lines_with_writers(file, changes, content)
-    if as_json:
+    if place.as_json:
         shown: dict[str, MemoryJson] = {}
         print_json([_line_json(place, line, None, shown) for line in lines])
         return
@@ -344,7 +342,7 @@ def print_blame(place: Place, file: str, moment: str | None, *, as_json: bool) -
 
 
 def print_blame_of_line(
-    place: Place, file: str, number: int, moment: str | None, *, as_json: bool
+    place: Place, file: str, number: int, moment: str | None
 ) -> tuple[LineEvidence | None, int]:
     """Print the author of a line of a watched file on one screen.
 
@@ -369,7 +367,7 @@ def print_blame_of_line(
 
         added_at = _added_at(lines[begins - 1])
         evidence = evidence_of(place.project(), f"{file}:{begins}", date.today(), added_at)
-    if as_json:
+    if place.as_json:
         print_json([_line_json(place, line, evidence, {})])
     else:
         _print_line(place, file, line, session)
@@ -550,9 +548,7 @@ def _facts(line: Line, change: Change) -> Iterator[tuple[str, str]]:
         yield "", f"and {counted(len(line.was) - _MOST_FORMER, 'more line')}"
 
 
-def undo_memory(
-    place: Place, text: str, *, session: bool, yes: bool, dry_run: bool, as_json: bool
-) -> None:
+def undo_memory(place: Place, text: str, *, session: bool, yes: bool, dry_run: bool) -> None:
     """Undo a change, the newest change of a file, or all changes of a session."""
     with opened(place, changes=not dry_run) as stores:
         only_lines = yes
@@ -573,8 +569,7 @@ def undo_memory(
         except UndoRefused as error:
             raise UndoRefused("\n".join([str(error), *_reasons(place, changes, chosen)])) from error
         restored = planned if dry_run else restore(planned)
-    if as_json:
-        print_json([_restored_json(place, version) for version in restored])
+    if place.answers([_restored_json(place, version) for version in restored]):
         return
     for version in restored:
         _print_restored(place, version, dry_run=dry_run)

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from reflector.cli.output import print_json, safe
+from reflector.cli.output import safe
 from reflector.config import load_config
 from reflector.playbook.names import SECTIONS, USER_FIRST, is_below, is_name
 
@@ -43,8 +43,13 @@ _LIKE_A_NAME = r"[a-z]+[-_ ]?\d+"
 #: An option without a value.
 flag = partial(click.option, is_flag=True)
 
-#: The option of every command that can print one JSON document.
-json_option = flag("--json", "as_json", help="Print JSON.")
+
+def _answer_as_json(context: click.Context, _: click.Parameter, is_chosen: bool) -> None:
+    context.obj.as_json = is_chosen
+
+
+#: The option of every command that can print one JSON document. See `Place.answers`.
+json_option = flag("--json", expose_value=False, callback=_answer_as_json, help="Print JSON.")
 #: The option of a command that can show a change without making it.
 dry_run_option = flag("--dry-run", help=("Only show what this command would change."))
 #: The command gets it as `moment`. It is None for now.
@@ -118,7 +123,6 @@ class Question:
     place: Place
     ledger: Ledger
     moment: str | None
-    as_json: bool
     then: Past | None = field(init=False)
 
     def __post_init__(self) -> None:
@@ -153,9 +157,7 @@ class Question:
 
     def answers(self, document: object) -> bool:
         """Print the answer if JSON is asked for, and return whether it was printed."""
-        if self.as_json:
-            print_json(document)
-        return self.as_json
+        return self.place.answers(document)
 
 
 def question(function: Callable[..., None]) -> Callable[..., None]:
@@ -165,12 +167,12 @@ def question(function: Callable[..., None]) -> Callable[..., None]:
     @as_of_option
     @json_option
     @click.pass_obj
-    def asked(place: Place, /, moment: str | None, as_json: bool, **own: Any) -> None:
+    def asked(place: Place, /, moment: str | None, **own: Any) -> None:
         # In a group with a subcommand, only the subcommand has a question.
         if click.get_current_context().invoked_subcommand is not None:
             return
         with place.reading() as ledger:
-            function(Question(place, ledger, moment, as_json), **own)
+            function(Question(place, ledger, moment), **own)
 
     return asked
 

@@ -246,7 +246,7 @@ def list_(
     rows = _selected(known, section, since, " ".join(words))
     if by in ORDERS:
         rows.sort(key=ORDERS[by])
-    elif not (words or asked.as_json):
+    elif not (words or asked.place.as_json):
         rows.sort(key=ORDERS["best"])
     rows = rows[:most]
     if by == "model":

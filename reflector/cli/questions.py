@@ -87,7 +87,7 @@ def show(asked: Question, what: str) -> None:
         from reflector.cli import memory
 
         if memory.is_memory(asked.place, what):
-            memory.print_change(asked.place, what, as_json=asked.as_json)
+            memory.print_change(asked.place, what)
             return
     try:
         target = target_named(ledger, what)
@@ -114,7 +114,7 @@ def _show_bullet(asked: Question, row: BulletRow) -> None:
     events = about(asked.ledger, row, upto=asked.upto)
     listed = uses.json(row)
     marks = recent(_steps_of(asked, row), asked.past)
-    if asked.as_json:
+    if asked.place.as_json:
         from reflector.cli.documents import ShownJson
 
         print_json(shaped(ShownJson, listed, recent=marks, events=events))
@@ -230,7 +230,7 @@ def _cost(of: SessionStory | Reflection) -> str:
 @as_of_option
 @json_option
 @click.pass_obj
-def blame(place: Place, name: str | FileLine, moment: str | None, as_json: bool) -> None:
+def blame(place: Place, name: str | FileLine, moment: str | None) -> None:
     """Explain a rule's counts or a line's origin.
 
     For a rule, `blame` first lists the sessions that `check` counted. `blame` then prints a row for
@@ -246,23 +246,23 @@ def blame(place: Place, name: str | FileLine, moment: str | None, as_json: bool)
     rules.
     """
     if isinstance(name, FileLine):
-        _blame_line(place, name, moment, as_json=as_json)
+        _blame_line(place, name, moment)
         return
     with place.reading() as ledger:
-        _blame_rule(Question(place, ledger, moment, as_json), name)
+        _blame_rule(Question(place, ledger, moment), name)
 
 
-def _blame_line(place: Place, line: FileLine, moment: str | None, *, as_json: bool) -> None:
+def _blame_line(place: Place, line: FileLine, moment: str | None) -> None:
     """Print the authors of the lines of a file, or the author of a line with its counts."""
     from reflector.check.evidence import evidence_lines
     from reflector.cli.memory import is_in_home, print_blame, print_blame_of_line
 
     file, number = line
     if number is None:
-        print_blame(place, file, moment, as_json=as_json)
+        print_blame(place, file, moment)
         return
-    evidence, begins = print_blame_of_line(place, file, number, moment, as_json=as_json)
-    if as_json:
+    evidence, begins = print_blame_of_line(place, file, number, moment)
+    if place.as_json:
         return
     if not (is_in_home(file) or place.is_untouched):
         _print_evidence(place, f"{file}:{begins}", moment)
@@ -273,7 +273,7 @@ def _blame_line(place: Place, line: FileLine, moment: str | None, *, as_json: bo
 def _print_evidence(place: Place, line: str, moment: str | None) -> None:
     """Print the counts of the rule that begins at a line, if it has a name."""
     with place.reading() as ledger:
-        asked = Question(place, ledger, moment, as_json=False)
+        asked = Question(place, ledger, moment)
         name = name_at(ledger, place.folder(), line)
         row = asked.playbook.row(name) if name is not None else None
         if row is None or not row.is_rule:
@@ -411,7 +411,6 @@ def log(
     since: str | None,
     memory: bool,
     moment: str | None,
-    as_json: bool,
 ) -> None:
     """List events.
 
@@ -426,10 +425,10 @@ def log(
     if memory:
         from reflector.cli.memory import print_log
 
-        print_log(place, topic, most, moment, as_json=as_json)
+        print_log(place, topic, most, moment)
         return
     with place.reading() as ledger:
-        asked = Question(place, ledger, moment, as_json)
+        asked = Question(place, ledger, moment)
         _print_events(asked, topic, most, types, since)
 
 
@@ -456,7 +455,7 @@ def _print_events(
     if is_cut:
         events = events[1:]
     undone_at = undone(ledger)
-    if asked.as_json:
+    if asked.place.as_json:
         from reflector.cli.documents import LoggedJson
 
         undo = asked.place.command("undo")

@@ -10,7 +10,7 @@ from reflector.audit.moments import session_named
 from reflector.cli.app import Place
 from reflector.cli.judge import one_run
 from reflector.cli.options import flag, json_option, judge_option, yes_option
-from reflector.cli.output import note, print_json, say, short_id, table
+from reflector.cli.output import note, say, short_id, table
 from reflector.cli.sessions import run_drain
 from reflector.curator.listening import learned_words, propose_learned
 from reflector.events.event import TRAJECTORY_RECORDED
@@ -40,7 +40,6 @@ def reflect(
     learn: bool,
     dry_run: bool,
     yes: bool,
-    as_json: bool,
 ) -> None:
     """Judge recorded sessions.
 
@@ -58,10 +57,10 @@ def reflect(
         return
     with one_run(place, judge, yes=yes):
         if sessions:
-            _judge_named(place, project, backend, sessions, as_json=as_json)
+            _judge_named(place, project, backend, sessions)
         else:
             confirmed = _confirmed(place, project)
-            run_drain(place, project, "all", as_json=as_json, confirmed=confirmed)
+            run_drain(place, project, "all", confirmed=confirmed)
 
 
 def _judge_named(
@@ -69,8 +68,6 @@ def _judge_named(
     project: Project,
     backend: Backend,
     sessions: tuple[str, ...],
-    *,
-    as_json: bool,
 ) -> None:
     with place.reading() as ledger:
         session_ids = {session_named(ledger, session) for session in sessions}
@@ -78,15 +75,13 @@ def _judge_named(
     with place.changing(project) as ledger:
         if judged and project.config.curate:
             note(learned_words(propose_learned(ledger), *_answered(backend, judged)))
-    print_judged(judged, as_json=as_json)
+    print_judged(place, judged)
 
 
-def print_judged(judged: list[Reflected], *, as_json: bool = False) -> None:
+def print_judged(place: Place, judged: list[Reflected]) -> None:
     """Print the outcome of the windows of sessions. Exit with 1 if one failed."""
     rows = [(short_id(window.session_id), window.outcome, window.words) for window in judged]
-    if as_json:
-        print_json(Drained(reflected=judged))
-    else:
+    if not place.answers(Drained(reflected=judged)):
         table(("session", "result", "verdicts"), rows, empty="Already judged.")
     if any(window.outcome == "failed" for window in judged):
         raise click.exceptions.Exit(1)

@@ -75,7 +75,7 @@ def _page(place: Place, since: str | None, moment: str | None, *, share: bool) -
     broken = () if share or moment is not None else _rows_to_look_at(place)
     with place.reading() as ledger:
         is_empty = moment is None and not ledger.window_states()
-        asked = Question(place, ledger, moment, as_json=False)
+        asked = Question(place, ledger, moment)
         uses = Uses(asked)
         rules = [uses.json(row) for row in asked.playbook.rows() if row.is_rule]
         return Page(

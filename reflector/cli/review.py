@@ -44,7 +44,6 @@ from reflector.cli.options import (
 from reflector.cli.output import (
     note,
     print_facts,
-    print_json,
     safe,
     say,
     short_id,
@@ -123,7 +122,7 @@ class WaitingJson:
 @session_option
 @json_option
 @click.pass_context
-def review(ctx: click.Context, session: str | None, as_json: bool) -> None:
+def review(ctx: click.Context, session: str | None) -> None:
     """Give verdicts and decide on proposals.
 
     In a terminal, `review` shows you each citation without a verdict and each proposal, with the
@@ -136,7 +135,7 @@ def review(ctx: click.Context, session: str | None, as_json: bool) -> None:
     if ctx.invoked_subcommand is not None:
         return
     place: Place = ctx.obj
-    is_by_key = sys.stdin.isatty() and not as_json
+    is_by_key = sys.stdin.isatty() and not place.as_json
     if is_by_key:
         with place.changing() as ledger:
             for gone in proposing.sweep_proposals(ledger)[1]:
@@ -150,7 +149,7 @@ def review(ctx: click.Context, session: str | None, as_json: bool) -> None:
     if is_by_key and cases:
         _decide_by_key(place, cases)
     else:
-        _print(place, waiting, as_json=as_json)
+        _print(place, waiting)
 
 
 def _waiting(place: Place, session: str | None, *, decided: bool = False) -> WaitingJson:
@@ -168,14 +167,13 @@ def _waiting(place: Place, session: str | None, *, decided: bool = False) -> Wai
 @session_option
 @json_option
 @click.pass_obj
-def list_(place: Place, session: str | None, as_json: bool) -> None:
+def list_(place: Place, session: str | None) -> None:
     """List all citations and proposals."""
-    _print(place, _waiting(place, session, decided=True), as_json=as_json)
+    _print(place, _waiting(place, session, decided=True))
 
 
-def _print(place: Place, waiting: WaitingJson, *, as_json: bool) -> None:
-    if as_json:
-        print_json(waiting)
+def _print(place: Place, waiting: WaitingJson) -> None:
+    if place.answers(waiting):
         return
     if waiting == WaitingJson([]):
         note(_NOTHING)
@@ -484,7 +482,7 @@ class _MemoryCase:
     def show(self, place: Place, number: str) -> bool:
         """Print it with its lines, and your words before it."""
         say(f"\n{number}  your agent changed a memory file", bold=True)
-        print_change(place, self.change.place, as_json=False)
+        print_change(place, self.change.place)
         return True
 
     def show_more(self) -> None:
@@ -629,7 +627,7 @@ class FoundJson:
 @dry_run_option
 @json_option
 @click.pass_obj
-def find(place: Place, dry_run: bool, as_json: bool) -> None:
+def find(place: Place, dry_run: bool) -> None:
     """Propose merges and removals of rules.
 
     Two rules are duplicates if they have the same words. When `review find` compares rules, words
@@ -672,8 +670,7 @@ def find(place: Place, dry_run: bool, as_json: bool) -> None:
         ],
         [replace(removal, state=state) for removal, state in zip_longest(removals, pruned.states)],
     )
-    if as_json:
-        print_json(found)
+    if place.answers(found):
         return
     _print_found(found)
     for name, where in places_by_name.items():

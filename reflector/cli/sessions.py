@@ -61,9 +61,7 @@ class IngestedJson:
 @judge_option
 @json_option
 @click.pass_obj
-def ingest(
-    place: Place, files: tuple[Path, ...], window: WindowMode, judge: str | None, as_json: bool
-) -> None:
+def ingest(place: Place, files: tuple[Path, ...], window: WindowMode, judge: str | None) -> None:
     """Record sessions from transcripts.
 
     You can repeat `ingest`, because reflector counts no session twice. If `ingest` cannot record a
@@ -82,7 +80,7 @@ def ingest(
     judged = {reflection.window_id: reflection for reflection in reflected}
     rows = [_judged_file(file, judged) for file in recorded.files]
     failed = [_error_words(path, error) for path, error in recorded.failed]
-    _print_ingested(rows, failed, as_json=as_json)
+    _print_ingested(place, rows, failed)
     if failed or any(reflection.outcome == "failed" for reflection in reflected):
         raise click.exceptions.Exit(1)
 
@@ -129,11 +127,10 @@ def _judged_file(file: RecordedFile, judged: Mapping[str, Reflected]) -> tuple[R
 
 
 def _print_ingested(
-    files: Sequence[tuple[RecordedFile, str]], failed: Sequence[str], *, as_json: bool
+    place: Place, files: Sequence[tuple[RecordedFile, str]], failed: Sequence[str]
 ) -> None:
-    if as_json:
-        print_json(IngestedJson([file for file, _ in files], [*failed]))
-    elif files:
+    document = IngestedJson([file for file, _ in files], [*failed])
+    if not place.answers(document) and files:
         rows = [
             (
                 file.file.name,
@@ -195,7 +192,6 @@ def history(
     agent: Reader | None,
     dry_run: bool,
     yes: bool,
-    as_json: bool,
 ) -> None:
     """Record earlier sessions of this project.
 
@@ -214,7 +210,7 @@ def history(
     project = place.project()  # its settings list the readers of other packages
     among = [agent] if agent is not None else readers()
     plan = plan_history(project, among, counting, since=day)
-    _print_plan(plan, dry_run=dry_run, as_json=as_json)
+    _print_plan(place, plan, dry_run=dry_run)
     recorded = None
     if plan.files and not dry_run:
         _confirm(plan, yes=yes)
@@ -223,7 +219,7 @@ def history(
         UnreadableJson(path, _error_words(path, error))
         for path, error in (recorded.failed if recorded is not None else ())
     ]
-    if as_json:
+    if place.as_json:
         agents = [
             AgentJson(kept.option, len(kept.files), kept.bytes, *_days(kept))
             for kept in plan.agents
@@ -275,11 +271,11 @@ def _days(agent: AgentSessions) -> tuple[str, str]:
     return agent.files[0].started_at[:10], agent.files[-1].started_at[:10]
 
 
-def _print_plan(plan: HistoryPlan, *, dry_run: bool, as_json: bool) -> None:
+def _print_plan(place: Place, plan: HistoryPlan, *, dry_run: bool) -> None:
     kept = [agent for agent in plan.agents if agent.files]
     if not kept:
         note(_nothing_words(plan))
-    elif not as_json:
+    elif not place.as_json:
         note("If a session ran before you had a playbook, it cites no rule and changes no count.")
         new = ("new", "cites") if dry_run else ()
         rows = [_plan_row(plan, agent, dry_run=dry_run) for agent in kept]
@@ -375,7 +371,7 @@ def _record(place: Place, plan: HistoryPlan) -> Recorded:
 )
 @json_option
 @click.pass_obj
-def drain(place: Place, retry_failed: bool, background: bool, as_json: bool) -> None:
+def drain(place: Place, retry_failed: bool, background: bool) -> None:
     """Record sessions and finish judgements.
 
     Hooks and cron call `drain`. If you want to record and judge sessions yourself, run `reflector
@@ -387,7 +383,6 @@ def drain(place: Place, retry_failed: bool, background: bool, as_json: bool) -> 
         place,
         place.project(),
         "all" if retry_failed else "due" if background else "left",
-        as_json=as_json,
     )
 
 
@@ -396,18 +391,15 @@ def run_drain(
     project: Project,
     retry: Literal["all", "due", "left"],
     *,
-    as_json: bool,
     confirmed: int | None = None,
 ) -> None:
     """Process the waiting sessions, and print the results. Exit with 1 if something failed."""
     done = drains.drain_project(
         project, wait=retry != "due", retry=retry, confirmed=confirmed
     ) or Drained(ran=False)
-    if as_json:
-        print_json(done)
-    elif not done.ran:
+    if not done.ran and not place.as_json:
         note("Another process is recording the waiting sessions.")
-    else:
+    elif not place.answers(done):
         _print_drained(place, done)
         if retry == "all" and not (done.reflected or done.notes or done.failed):
             note("No session waits for a judge.")

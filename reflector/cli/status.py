@@ -19,7 +19,6 @@ from reflector.cli.output import (
     day_words,
     note,
     print_facts,
-    print_json,
     short_id,
     short_time,
     table,
@@ -54,29 +53,26 @@ Row = tuple[str, str]
 @flag("--projects", "everything", help="Show a line for each of your projects.")
 @json_option
 @click.pass_obj
-def status(place: Place, everything: bool, as_json: bool) -> None:
+def status(place: Place, everything: bool) -> None:
     """Show recorded, waiting and failed sessions.
 
     `status` changes nothing. The exit code is 1 if reflector could not record or judge a session,
     or cannot read one of its files.
     """
     if everything:
-        _print_projects(as_json=as_json)
+        _print_projects(place)
         return
     state = status_of(place)
-    if as_json:
-        print_json(state)
-    else:
+    if not place.answers(state):
         print_facts(_Rows(place, state).all(), 9)
         _print_notes(place, state)
     if state.is_troubled:
         raise click.exceptions.Exit(1)
 
 
-def _print_projects(*, as_json: bool) -> None:
+def _print_projects(place: Place) -> None:
     ledgers = list(own_ledgers())
-    if as_json:
-        print_json(ledgers)
+    if place.answers(ledgers):
         return
     cells = [
         (

@@ -30,7 +30,6 @@ from reflector.cli.output import (
     note,
     print_csv,
     print_difference,
-    print_json,
     print_lines,
     progress,
     safe,
@@ -111,7 +110,6 @@ def adopt(
     rename: bool,
     yes: bool,
     dry_run: bool,
-    as_json: bool,
 ) -> None:
     """Give names to the rules of your files.
 
@@ -129,18 +127,17 @@ def adopt(
     for file in files:
         _refuse_others(place, file)
     if move:
-        result = _move(place, files, yes=yes, dry_run=dry_run, as_json=as_json)
+        result = _move(place, files, yes=yes, dry_run=dry_run)
     elif all(is_loaded(place.folder(), file) for file in files):
-        result = _name_rules(place, files, dry_run=dry_run, as_json=as_json)
+        result = _name_rules(place, files, dry_run=dry_run)
     elif len(files) == 1:
-        result = _add(place, files[0], rename=rename, dry_run=dry_run, as_json=as_json)
+        result = _add(place, files[0], rename=rename, dry_run=dry_run)
     else:
         raise click.UsageError(
             "agents do not load all of these files; run `adopt` separately for each file that "
             "agents do not load"
         )
-    if as_json:
-        print_json(result)
+    place.answers(result)
 
 
 def _refuse_others(place: Place, file: Path) -> None:
@@ -153,9 +150,7 @@ def _refuse_others(place: Place, file: Path) -> None:
         )
 
 
-def _name_rules(
-    place: Place, files: Sequence[Path], *, dry_run: bool, as_json: bool
-) -> AdoptedJson:
+def _name_rules(place: Place, files: Sequence[Path], *, dry_run: bool) -> AdoptedJson:
     """Give names to the rules of files that an agent loads, and print them."""
     project = place.project()
     positions = range(0)
@@ -169,7 +164,7 @@ def _name_rules(
     undo = place.undo_of(positions)
     lines = [f"{name}  {line.place}  {line.text}" for name, line in naming.watching.lines.items()]
     result = AdoptedJson("named", len(naming.new), [*naming.omitted], dry_run, lines, undo)
-    if not as_json:
+    if not place.as_json:
         _print_named(place, files, result)
     return result
 
@@ -193,7 +188,7 @@ def _print_named(place: Place, files: Sequence[Path], result: AdoptedJson) -> No
         note(f"Undo: {result.undo}")
 
 
-def _add(place: Place, file: Path, *, rename: bool, dry_run: bool, as_json: bool) -> AdoptedJson:
+def _add(place: Place, file: Path, *, rename: bool, dry_run: bool) -> AdoptedJson:
     """Add the rules of a file that no agent loads to the playbook, and print them."""
     project = place.project()
     with place.reading() as ledger:
@@ -211,14 +206,12 @@ def _add(place: Place, file: Path, *, rename: bool, dry_run: bool, as_json: bool
     notes = [*adoption.omitted, *adoption.known]
     undo = place.undo_of(positions)
     result = AdoptedJson("added", len(lines), notes, dry_run, lines, undo, before, after)
-    if not as_json:
+    if not place.as_json:
         _print_adopted(adoption, result)
     return result
 
 
-def _move(
-    place: Place, files: Sequence[Path], *, yes: bool, dry_run: bool, as_json: bool
-) -> AdoptedJson:
+def _move(place: Place, files: Sequence[Path], *, yes: bool, dry_run: bool) -> AdoptedJson:
     """Move the rules of files into the playbook if you confirm it, and print the changes."""
     project = place.project()
     with place.reading() as ledger:
@@ -236,15 +229,15 @@ def _move(
     lines = [bullet.line for bullet in move.bullets]
     diff = [line for cut in move.cuts if cut.rules for line in cut.difference]
     result = AdoptedJson("moved", move.count, notes, True, lines, None, *tokens, diff)
-    if not as_json:
+    if not place.as_json:
         _print_move(place, result)
-    if not move.count or dry_run or not _is_agreed(yes=yes, as_json=as_json):
+    if not move.count or dry_run or not _is_agreed(place, yes=yes):
         return result
     with place.changing(begins=True) as ledger:
         # Another command may have changed the playbook since it was planned.
         position = carry_out_move(ledger, project, plan_move(ledger, project, files), shown=move)
     undo = place.command("undo", str(position))
-    if not as_json:
+    if not place.as_json:
         say(f"Moved {counted(move.count, 'rule')}. To see these rules: {place.command('list')}")
         note(f"Undo: {undo}")
     return replace(result, dry_run=False, undo=undo)
@@ -285,9 +278,9 @@ def _print_move(place: Place, result: AdoptedJson) -> None:
         )
 
 
-def _is_agreed(*, yes: bool, as_json: bool) -> bool:
+def _is_agreed(place: Place, *, yes: bool) -> bool:
     """Return whether you confirm the move. Without a terminal, only --yes is a confirmation."""
-    is_asked = sys.stdin.isatty() and not as_json
+    is_asked = sys.stdin.isatty() and not place.as_json
     if yes or (is_asked and click.confirm("Move these rules?", err=True)):
         return True
     note(
@@ -325,7 +318,7 @@ def _print_adopted(adoption: Adoption, result: AdoptedJson) -> None:
 @flag("--rename", help="Rename a rule if its name is already in use.")
 @json_option
 @click.pass_obj
-def import_(place: Place, file: Path, rename: bool, as_json: bool) -> None:
+def import_(place: Place, file: Path, rename: bool) -> None:
     """Add another machine's ledger to yours.
 
     You can repeat `import`, because reflector adds each event only once.
@@ -339,9 +332,9 @@ def import_(place: Place, file: Path, rename: bool, as_json: bool) -> None:
     if not machines.is_export(file):
         raise click.UsageError(_not_a_ledger(place, file))
     if machines.has_events(place.project()):
-        _merge(place, file, rename=rename, as_json=as_json)
+        _merge(place, file, rename=rename)
     else:
-        _load(place, file, as_json=as_json)
+        _load(place, file)
 
 
 def _not_a_ledger(place: Place, file: Path) -> str:
@@ -352,19 +345,17 @@ def _not_a_ledger(place: Place, file: Path) -> str:
     return f"{file} is not a ledger. {way}"
 
 
-def _merge(place: Place, file: Path, *, rename: bool, as_json: bool) -> None:
+def _merge(place: Place, file: Path, *, rename: bool) -> None:
     with place.pipeline() as pipeline, _lines(file, "reading") as lines:
         merged, trials = machines.merge_export(pipeline, file, lines, rename=rename)
     machines.drop_merged(place.project(), file)
-    if as_json:
-        print_json(merged)
-    else:
+    if not place.answers(merged):
         _print_merged(place, merged)
     # The whole ledger is from the file, which may be the user's own from another machine.
     _print_trials(place, trials, is_moved=merged.forward)
 
 
-def _load(place: Place, file: Path, *, as_json: bool) -> None:
+def _load(place: Place, file: Path) -> None:
     project = place.project()
     with _lines(file, "loading") as lines:
         loaded = machines.load_export(project, lines)
@@ -374,9 +365,7 @@ def _load(place: Place, file: Path, *, as_json: bool) -> None:
             "playbook.json belonged to another ledger, so reflector wrote a new file; the old file "
             f"is kept as {loaded.kept}"
         )
-    if as_json:
-        print_json(loaded)
-    else:
+    if not place.answers(loaded):
         click.echo(loaded.head)
         note(f"{counted(loaded.head.position, 'event')} imported. Next: {place.command('list')}")
     _print_trials(place, loaded.trials, is_moved=not project.config.ledger_url)

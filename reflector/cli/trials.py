@@ -21,7 +21,6 @@ from reflector.cli.options import (
 from reflector.cli.output import (
     note,
     print_facts,
-    print_json,
     progress,
     safe,
     say,
@@ -78,7 +77,7 @@ def trial() -> None:
 @_names
 @json_option
 @click.pass_obj
-def plan_(place: Place, names: tuple[str, ...], as_json: bool) -> None:
+def plan_(place: Place, names: tuple[str, ...]) -> None:
     """Show how long a trial would take in this project.
 
     A trial withholds the playbook, or only the rules NAME, from half of your sessions. `trial plan`
@@ -86,9 +85,7 @@ def plan_(place: Place, names: tuple[str, ...], as_json: bool) -> None:
     """
     with place.reading() as ledger:
         planned = plan(ledger, bullets=_checked(place, ledger, names))
-    if as_json:
-        print_json(planned)
-    else:
+    if not place.answers(planned):
         _print_plan(planned)
 
 
@@ -183,14 +180,14 @@ def _refuse_useless(
 @trial.command("status")
 @json_option
 @click.pass_obj
-def status_(place: Place, as_json: bool) -> None:
+def status_(place: Place) -> None:
     """Show the current result of the trial."""
     project = place.project()
     with place.reading() as ledger:
         found = standing(ledger, trial_place(project))
-    if as_json:
-        print_json(found)
-    elif found is None:
+    if place.answers(found):
+        return
+    if found is None:
         note(f"No trial was started; `{place.command('trial plan')}` shows a trial's length.")
     else:
         heads = [("head", f"{head}, noted {short_time(at)}") for head, at in noted(project.root)]

@@ -46,7 +46,6 @@ def undo(
     why: str | None,
     yes: bool,
     dry_run: bool,
-    as_json: bool,
 ) -> None:
     """Undo your last change, or any change you name.
 
@@ -83,12 +82,12 @@ def undo(
         from reflector.cli.memory import is_watched, undo_memory
 
         if memory or is_watched(place, what):
-            undo_memory(place, what, session=memory, yes=yes, dry_run=dry_run, as_json=as_json)
+            undo_memory(place, what, session=memory, yes=yes, dry_run=dry_run)
             return
     with place.reading() as ledger:
         act = newest(ledger) if what is None else _named(ledger, what.strip().strip("[]"))
         if dry_run:
-            _print_planned(place, ledger, act, as_json=as_json)
+            _print_planned(place, ledger, act)
             return
         removed = removed_by(ledger, act) if not yes else []
     if len(removed) > 1:
@@ -96,7 +95,7 @@ def undo(
         removal = f"removes {len(removed)} rules ({names})"
         refusal = f"this undo {removal}; to undo without a question"
         agreed(f"This undo {removal}. Remove these rules?", refusal, yes=yes)
-    _take_back(place, act, why, as_json=as_json)
+    _take_back(place, act, why)
 
 
 def _named(ledger: Ledger, text: str) -> Act:
@@ -112,7 +111,7 @@ def _named(ledger: Ledger, text: str) -> Act:
     return act_of(ledger, target.events, target.id if target.kind == "session" else None)
 
 
-def _print_planned(place: Place, ledger: Ledger, act: Act, *, as_json: bool) -> None:
+def _print_planned(place: Place, ledger: Ledger, act: Act) -> None:
     """Print the changes of rules that the undo of an act would make."""
     if act.evidence and not act.changes:
         raise click.UsageError(
@@ -121,10 +120,10 @@ def _print_planned(place: Place, ledger: Ledger, act: Act, *, as_json: bool) -> 
         )
     changes = undoing(ledger, act.changes).changes
     first = place.project().first_number
-    print_steps(place, plan_changes(ledger, changes, first=first, again=True), as_json=as_json)
+    print_steps(place, plan_changes(ledger, changes, first=first, again=True))
 
 
-def _take_back(place: Place, act: Act, why: str | None, *, as_json: bool) -> None:
+def _take_back(place: Place, act: Act, why: str | None) -> None:
     """Undo an act, and print the rules and the counters that it changed."""
     from reflector.cli.lessons import print_changed
     from reflector.embed.lessons.history import changed_lessons
@@ -142,7 +141,7 @@ def _take_back(place: Place, act: Act, why: str | None, *, as_json: bool) -> Non
     shown += [
         ChangeJson(None, [old.bullet], [new.bullet], position, None) for old, new in taken.moved
     ]
-    if not as_json:
+    if not place.as_json:
         print_changed(lessons)
         if not (shown or taken.files or lessons):
             note(_no_counter_changed(act))
@@ -154,7 +153,6 @@ def _take_back(place: Place, act: Act, why: str | None, *, as_json: bool) -> Non
         taken.positions,
         lines,
         "Nothing to undo: this change is already undone.",
-        as_json=as_json,
     )
 
 

@@ -29,4 +29,4 @@ def test_question_knows_the_time_of_its_moment(
     monkeypatch.setattr("reflector.ledger.append.utc_now", lambda: NOW)
     with Ledger.open("sqlite://") as ledger:
         ledger.append([EVENT])
-        assert Question(Place(tmp_path), ledger, moment, as_json=False).time == time
+        assert Question(Place(tmp_path), ledger, moment).time == time
