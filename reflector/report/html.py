@@ -64,9 +64,16 @@ def page_html(page: Page, *, share: bool = False) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {"number": _number, "day": _day, "percent": _percent, "judge": _judge}
-    environment.filters |= {"cut": cut, "counted": counted, "policy": policy_words}
-    environment.filters["rich"] = rich
+    environment.filters |= {
+        "number": _number,
+        "day": _day,
+        "percent": _percent,
+        "judge": _judge,
+        "cut": cut,
+        "counted": counted,
+        "policy": policy_words,
+        "rich": rich,
+    }
     style = _TEMPLATES.joinpath("page.css").read_text("utf-8")
     script = _TEMPLATES.joinpath("page.js").read_text("utf-8")
     quotes = sum(len(rule.newest) for rule in page.shown)

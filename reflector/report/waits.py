@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from itertools import islice
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from reflector.changes.propose import read_proposals
@@ -52,16 +51,11 @@ def waiting(ledger: Ledger, command: Command) -> list[Waiting]:
         LedgerError: the ledger cannot be read.
     """
     kinds = (
-        ("undecided citations", "review", _undecided(ledger, command)),
-        ("proposals", "review", _proposals(ledger, command)),
-        ("failures", "reflect", _failures(ledger, command)),
+        ("undecided citations", "review", list(_undecided(ledger, command))),
+        ("proposals", "review", list(_proposals(ledger, command))),
+        ("failures", "reflect", list(_failures(ledger, command))),
     )
-    found = []
-    for kind, by, waits in kinds:
-        newest = [*islice(waits, _ROWS)]
-        count = len(newest) + sum(1 for _ in waits)
-        found.append(Waiting(kind, count, command(by), newest))
-    return found
+    return [Waiting(kind, len(waits), command(by), waits[:_ROWS]) for kind, by, waits in kinds]
 
 
 def _undecided(ledger: Ledger, command: Command) -> Iterator[Wait]:
