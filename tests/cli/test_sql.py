@@ -44,7 +44,7 @@ def test_page_lists_each_column_and_type_of_views(ledger: Ledger) -> None:
         with asking(ledger) as asker:
             answer = asker.ask(f"SELECT * FROM {view}")
             assert list(answer.columns) == [name for name, _ in rows]
-            for values in (row for page in answer.pages for row in page):
+            for values in answer.rows:
                 for (name, type_), value in zip(rows, values, strict=True):
                     assert value is None or type_ in _types_of(value), (view, name, value)
 
@@ -99,7 +99,7 @@ def test_every_writing_query_is_refused(ledger: Ledger) -> None:
     for number, query in enumerate(queries):
         before = content()
         with asking(ledger) as asker, pytest.raises(NotAQuestion):
-            pytest.fail(f"answered {query!r} with {list(asker.ask(query).pages)}")
+            pytest.fail(f"answered {query!r} with {list(asker.ask(query).rows)}")
         assert content() == before, query
         ledger.append([added(f"oth-{number:03d}")])  # and no lock is held
     assert [finding for finding in verify(ledger) if "view" in finding.message] == []
@@ -124,9 +124,7 @@ def test_question_in_memory_only_reads() -> None:
         with asking(ledger) as asker:
             with pytest.raises(NotAQuestion):
                 asker.ask("WITH x AS (SELECT 1) DELETE FROM tag")
-            assert [
-                row for page in asker.ask("SELECT count(*) FROM tags").pages for row in page
-            ] == [(6,)]
+            assert list(asker.ask("SELECT count(*) FROM tags").rows) == [(6,)]
         ledger.append([added("oth-001")])
 
 

@@ -107,7 +107,7 @@ def test_nothing_stays_on_the_pools_connections(ways: tuple[str, str]) -> None:
             actor="me",
         )
         with asking(ledger) as ask:
-            assert list(ask.ask("SELECT count(*) FROM event").pages) != []
+            assert list(ask.ask("SELECT count(*) FROM event").rows) != []
         assert list(verify(ledger)) == []
         for _ in range(4):
             with psycopg.connect(pooled, prepare_threshold=None) as connection:
