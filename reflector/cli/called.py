@@ -12,7 +12,7 @@ def hook() -> None:
     """Record one hook event from stdin.
 
     `hook` writes the hook event to a file. `hook` then starts `drain` in the background, and
-    `drain` records the event. `hook` always exits with 0. For the hook events SessionStart and
+    `drain` records the hook event. `hook` always exits with 0. For the hook events SessionStart and
     SubagentStart, `hook` prints the playbook. For all other hook events, `hook` prints nothing.
     """
     fast.main()

@@ -224,19 +224,23 @@ def list_(
 ) -> None:
     """List your rules with their counts.
 
-    If a rule is in a file, `list` shows the file and the line.
+    If a rule is in a file such as CLAUDE.md, `list` shows the file and the line of the rule.
 
     With WORDS, `list` shows only rules that contain at least one of the words, best match first.
     With --since DAY, `list` shows only rules that no session has cited since DAY. With --by model,
     `list` shows the votes on each rule separately for each model that your agent used.
 
     \b
-    CITED     Sessions that cited the rule. HELPED    Votes for the rule: it helped. Each session
-    has one vote on a rule. HARMED    Votes against the rule: it did harm. FOLLOWED "3 of 5": a
-    judge could decide about 5 sessions, and 3 of the 5 followed the rule. COUNTERS  The counts in
-    playbook.json. The column appears only if the counters differ from the votes. SHOWN     "yes" if
-    new sessions get the rule. The column appears only if new sessions do not get all rules. DEMOTED
-    Number of sessions that got the rule since the rule last helped.
+    CITED     Sessions that cited the rule.
+    HELPED    Votes for the rule: it helped. Each session has one vote on a rule.
+    HARMED    Votes against the rule: it did harm.
+    FOLLOWED  "3 of 5": a judge could decide about 5 sessions, and 3 of the 5
+              sessions followed the rule.
+    COUNTERS  The counts in playbook.json. `list` has this column only if the
+              counters differ from the votes.
+    SHOWN     "yes" if new sessions get the rule. `list` has this column only
+              if new sessions do not get all rules.
+    DEMOTED   Number of sessions that got the rule since the rule last helped.
 
     For at most three rules, `list` also prints the newest verdict of a judge, with its quote.
     """

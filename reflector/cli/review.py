@@ -526,7 +526,7 @@ def verdict_(place: Place, name: str, verdict: Verdict, session: str, why: str |
 @ids_argument
 @click.pass_obj
 def approve(place: Place, ids: tuple[str, ...]) -> None:
-    """Approve proposals, and make the changes."""
+    """Approve proposals, and make their changes."""
 
     def decide(ledger: Ledger, proposal: Proposal) -> None:
         if len(ids) > 1 and (proposal.origin, proposal.trust) == ("model", "tool"):
@@ -638,8 +638,8 @@ def find(place: Place, dry_run: bool) -> None:
 
     `review find` proposes to remove a rule that harmed more often than chance explains. `review
     find` also proposes to remove a rule that N sessions got and no session cited; the setting
-    `prune_after` is N. With the setting `prune` = "apply", `review find` removes rules instead of
-    proposing their removal. `review find` never removes pinned rules.
+    `prune_after` is N. With the setting `prune` = "apply", `review find` removes harmful and
+    uncited rules immediately, without a proposal. `review find` never removes pinned rules.
     """
     config = place.project().config
     with place.reading() as ledger:

@@ -61,8 +61,8 @@ def mirror(place: Place, files: tuple[str, ...], off: bool) -> None:
 
     FILE is CLAUDE.md, CLAUDE.local.md, AGENTS.md, GEMINI.md, .github/copilot-instructions.md or
     .cursor/rules/playbook.mdc. In FILE, reflector writes the playbook between two marker lines, and
-    does not change the rest of FILE. After each change of the playbook, reflector updates the text
-    between the marker lines. If you edit the text between the marker lines, the playbook changes,
+    does not change the rest of FILE. After each change of the playbook, reflector updates the copy
+    of the playbook in FILE. If you edit this copy between the marker lines, the playbook changes,
     too. Without FILE, `mirror` lists the files that contain a copy of the playbook.
     """
     names = [agent_file_name(name) for name in files]
