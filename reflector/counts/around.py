@@ -21,7 +21,8 @@ _AVOID = (
 #: The last cue before a token decides; a negation includes the two words after it. "There is no A"
 #: only describes.
 _CUE = lazy_pattern(
-    r"\b(?P<about>(?:is|are|was|has|have|had|with|there['’]s|(?:accept|contain|declare|need|require|return|set|take|use)s)"
+    r"\b(?P<about>(?:is|are|was|has|have|had|with|there['’]s"
+    r"|(?:accept|contain|declare|need|require|return|set|take|use)s)"
     r" no)\b"
     rf"|(?P<against>(?<![\w-])(?:never|{_NOT}|don['’]?t|{_AVOID}|no|nunca|jam[aá]s|evit[ae]r?"
     r"|não|nao"

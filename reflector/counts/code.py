@@ -46,11 +46,12 @@ def uses_as_code(word: str, text: str, file: str) -> int:
     """Return how often a file's text uses a word as code."""
     if word not in text or is_prose(file) or may_only_describe(file):
         return 0
-    imports = "\n".join(_IMPORT.findall(_NOT_CODE.sub(_without_long_strings, text)))
-    code = _IMPORT.sub("", _NOT_CODE.sub(_without_strings, text))
+    imports = "\n".join(_IMPORT.findall(_NOT_CODE.sub(lambda match: match["line"] or " ", text)))
+    code = _IMPORT.sub("", _NOT_CODE.sub(lambda match: " " if match["comment"] else '""', text))
     is_statement = word in _KEYWORDS or _SCRIPT_FILE.search(file) is not None
     use = _use(word, is_statement=is_statement)
-    return len(use.findall(code)) + len(_word(word).findall(imports))
+    in_imports = re.findall(rf"(?<![\w-]){word}(?![\w-])", imports)
+    return len(use.findall(code)) + len(in_imports)
 
 
 def may_only_describe(file: str) -> bool:
@@ -73,19 +74,6 @@ def without_comments(text: str, file: str) -> str:
     elif _INI_FILE.search(file):
         not_code = _NOT_INI
     return not_code.sub(lambda match: " " if match["comment"] else match[0], text)
-
-
-def _without_long_strings(match: re.Match[str]) -> str:
-    return match["line"] or (" " if match["comment"] else '""')
-
-
-def _without_strings(match: re.Match[str]) -> str:
-    return " " if match["comment"] else '""'
-
-
-@cache
-def _word(word: str) -> re.Pattern[str]:
-    return re.compile(rf"(?<![\w-]){word}(?![\w-])")
 
 
 @cache

@@ -36,6 +36,8 @@ PASSED = "commit after a check"
 LEFT = "left"
 OF_COURSE = (UNREAD, READ_FIRST, FAILED_COMMIT, FAILED_PUSH, PASSED, LEFT)
 
+#: The forms of tokens that are commands.
+COMMANDS = (BARE, BEFORE_FILE, DEED, SCRIPT, WITH, WITHOUT)
 #: The forms of deeds with a file that a rule names.
 OF_FILES = (FILE, NEW_FILE, NEW_TEST, READ, STAGED)
 
@@ -103,6 +105,12 @@ _ANY_PART = lazy_pattern(
 )
 #: A rule against changes by hand, with the files between the words.
 _BY_HAND = lazy_pattern(
+    r"\b(?:never|not|don['’]?t)(?:[ \t]+(?:manually|directly|ever|hand[- ]?))*[ \t]*"
+    rf"(?:{_EDITS})\b"
+    r"(?P<files>[^.:;`]*)",
+    re.IGNORECASE,
+)
+_HAND = lazy_pattern(
     r"\b(?:never|not|don['’]?t)(?:[ \t]+(?:manually|directly|ever|hand[- ]?))*[ \t]*"
     rf"(?:{_EDITS})\b"
     r"(?P<files>[^.:;`]*)",
@@ -224,9 +232,6 @@ def forms_of(text: str) -> Iterator[tuple[str, str]]:
             for kind, pattern in _KINDS_OF_FILES.items():
                 if re.search(kind, rule["files"], re.IGNORECASE):
                     yield pattern, FILE
-    for file in _FILE_TO_ADD.finditer(text):
-        if not _AGAINST.search(text[: file.end()]):
-            yield f"{file['stem']}.{_SIBLINGS[file['ending'].lower()]}", FILE
     if _BARE_EXCEPT.search(text):
         yield "except:", ""
     is_local = _IMPORTS_AT_TOP.search(text) and _LOCALLY.search(text)

@@ -8,6 +8,7 @@ match and keeps it. A later one could not find more.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from reflector.text.lazy import lazy_pattern
 
@@ -49,10 +50,7 @@ def _first_choice(pattern: str) -> list[str]:
 def _of_folders(pattern: str, name: str) -> str:
     folder = f"(?:{name}+/)*"
     whole = f"{pattern}/*" if pattern == "**" or pattern.endswith("/**") else pattern
-    first, *others = [_of_names(section, name) for section in _FOLDERS.split(whole)]
-    kept = "".join(f"(?>{folder}?{section})" for section in others[:-1])
-    last = "".join(f"{folder}{section}" for section in others[-1:])
-    return f"{first}{kept}{last}"
+    return _joined(folder, [_of_names(section, name) for section in _FOLDERS.split(whole)])
 
 
 def _of_names(pattern: str, name: str) -> str:
@@ -60,7 +58,13 @@ def _of_names(pattern: str, name: str) -> str:
 
 
 def _of_name(pattern: str, name: str) -> str:
-    first, *others = map(re.escape, re.split(r"\*+", pattern))
-    kept = "".join(f"(?>{name}*?{piece})" for piece in others[:-1])
-    last = "".join(f"{name}*{piece}" for piece in others[-1:])
-    return f"{first}{kept}{last}"
+    return _joined(f"{name}*", [*map(re.escape, re.split(r"\*+", pattern))])
+
+
+def _joined(between: str, pieces: Sequence[str]) -> str:
+    """Return an expression for pieces with something between them; only the last may be sought
+    again.
+    """
+    first, *others = pieces
+    kept = "".join(f"(?>{between}?{piece})" for piece in others[:-1])
+    return first + kept + "".join(between + piece for piece in others[-1:])

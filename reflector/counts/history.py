@@ -82,7 +82,9 @@ def depends_on_course(token: Token) -> bool:
 
 
 class _Course(Protocol):
-    """One kind of facts about the earlier acts of a session."""
+    """One kind of facts about the earlier acts of a session, for the tokens that are sought."""
+
+    sought: list[Sought]
 
     def deeds_in(self, act: Act, call: Settled) -> Iterator[tuple[Sought, int]]:
         """Yield the tokens that an act shows after the earlier ones, each with its index."""
@@ -104,13 +106,8 @@ class History:
         self._files = _ReadFiles([*of[UNREAD], *of[READ_FIRST]], is_whole=is_whole)
         self._left = _LeftCode(of[LEFT], applies)
         checks = _Checks([*of[FAILED_COMMIT], *of[FAILED_PUSH], *of[PASSED]])
-        courses: list[tuple[list[Sought], _Course]] = [
-            (self._files.sought, self._files),
-            (self._left.sought, self._left),
-            (checks.sought, checks),
-            (of[DEED], _Branch(of[DEED])),
-        ]
-        self._courses = [course for needed, course in courses if needed]
+        courses: list[_Course] = [self._files, self._left, checks, _Branch(of[DEED])]
+        self._courses = [course for course in courses if course.sought]
         self._seen: set[str] = set()
 
     def is_old(self, file: str) -> bool:
@@ -210,7 +207,7 @@ class _Branch:
     """The git branch, as far as the records show it."""
 
     def __init__(self, sought: list[Sought]) -> None:
-        self._acts = [(each, deed_named(each.token.text).on_main) for each in sought]
+        self.sought = sought
         self._old: str | None = None
 
     def deeds_in(self, act: Act, call: Settled) -> Iterator[tuple[Sought, int]]:
@@ -218,7 +215,8 @@ class _Branch:
             self._old = None
         if self._old is not None or call.branch not in ("main", "master") or call.is_failed:
             return
-        for each, commands in self._acts:
+        for each in self.sought:
+            commands = deed_named(each.token.text).on_main
             done = re.search(commands, act.command, re.MULTILINE) if commands else None
             before = act.command[: done.end()] if done else ""
             if done and _stays_in(call.folder, before) and not _LEAVES_BRANCH.search(before):

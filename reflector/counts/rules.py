@@ -9,7 +9,7 @@ does not mean "broken". The same records and rules give the same counts.
 from __future__ import annotations
 
 import re
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
@@ -242,24 +242,24 @@ class RuleSet:
     def __init__(self, rules: Iterable[Counting]) -> None:
         self.rules = {counting.rule.key: counting for counting in rules}
         #: By the words of which a text with the token contains one.
-        self._sought: dict[str, list[Sought]] = {}
+        self._sought = defaultdict[str, list[Sought]](list)
         #: Those whose words are not in a call, those of files to read, those of messages, and those
         #: that depend on earlier calls.
         self._formed: list[Sought] = []
         self._of_course: list[Sought] = []
         self._read: list[Sought] = []
         self._subjects: list[Sought] = []
-        self._mentions: dict[str, list[int]] = {}
-        self._occasions: dict[Occasion, list[int]] = {}
+        self._mentions = defaultdict[str, list[int]](list)
+        self._occasions = defaultdict[Occasion, list[int]](list)
         #: The keys of the rules that an agent loads only at some files, by these files.
-        self._loading: dict[str, list[int]] = {}
+        self._loading = defaultdict[str, list[int]](list)
         for key, counting in self.rules.items():
             if counting.rule.files:
-                self._loading.setdefault(counting.rule.files, []).append(key)
+                self._loading[counting.rule.files].append(key)
             for word in counting.mentions.split():
-                self._mentions.setdefault(word, []).append(key)
+                self._mentions[word].append(key)
             if counting.occasion:
-                self._occasions.setdefault(counting.occasion, []).append(key)
+                self._occasions[counting.occasion].append(key)
             deeds = counting.named | counting.negated
             for place, token in enumerate(counting.tokens):
                 if deeds >> place & 1:
@@ -276,7 +276,7 @@ class RuleSet:
                         self._formed.append(sought)
                     else:
                         for anchor in token.anchors:
-                            self._sought.setdefault(anchor, []).append(sought)
+                            self._sought[anchor].append(sought)
 
     @cached_property
     def _sought_words(self) -> frozenset[str]:

@@ -46,7 +46,8 @@ _NOUNS = (
     r"(?:type )?(?:annotation|assertion|attribute|block|call|cast|class(?:e)?|command|comment"
     r"|component|content|decorator|dependency|dependencie|directive|directory|directorie|dir|file"
     r"|flag|folder|function|hook|import|keyword|librar(?:y|ie)|macro|method|module|operator|option"
-    r"|package|pragma|script|statement|tag|tool|type|value|workflow)s?|syntax|casting|output|artifacts?"
+    r"|package|pragma|script|statement|tag|tool|type|value|workflow)s?|syntax|casting|output"
+    r"|artifacts?"
 )
 _ALWAYS = (
     r"again|anymore|any more|anywhere|at all|by hand|directly|ever|globally|here|in full|manually"
@@ -89,15 +90,6 @@ _OWN_PURPOSES = {
     "pip install": "add|install",
     "sed -i": "edit|modify|change|update|rewrite|replace",
 }
-#: Words that suppress a check, and the case in which each of them is written.
-_SUPPRESSIONS = frozenset(("[allow(", "#[allow(", "eslint-disable", "# noqa", "# type: ignore"))
-_TO_SUPPRESS = lazy_pattern(
-    r"`?\s+(?:if|when)\s+"
-    r"(?:(?:a|the|you|clippy|eslint|lints?|rules?|warnings?|checks?|must|need|has|have"
-    r"|to|be|really)\s+)*(?:disabl|suppress|silenc|ignor)\w*"
-    r"(?:\s+(?:a|the|clippy|eslint|lints?|rules?|warnings?|checks?))*\s*(?:\Z|[.;:!])",
-    re.IGNORECASE,
-)
 _ANYTHING = (
     r"(?:g?ing|s)?(?: (?:the|any|a|source|code|text|project|repo|files?|packages?"
     r"|dependenc(?:y|ies)|contents?|for|in|through|directly))*[ \t]*(?:\Z|[.,;:!)(—–])"
@@ -113,16 +105,8 @@ def scope_of_token(token: Token, around: Around) -> str:
     return next((scope for scope, applies in _SCOPES if applies(token, around)), "")
 
 
-def _is_in_condition(_: Token, around: Around) -> bool:
-    return around.is_in_condition()
-
-
 def _is_banned_for_a_case(token: Token, around: Around) -> bool:
     return token.negated and (around.asks_you() or around.is_in_case(is_run=_is_run(token)))
-
-
-def _names_folder(_: Token, around: Around) -> bool:
-    return _FOLDER_AFTER_UNSPACED.match(around.after) is not None
 
 
 def _is_purpose(_: Token, around: Around) -> bool:
@@ -154,8 +138,6 @@ def _is_own_case(token: Token, around: Around) -> bool:
     """Return whether the words after a forbidden token name a case or a purpose that nearly each of
     its uses has. A choice between commands may have any purpose.
     """
-    if token.text in _SUPPRESSIONS and _TO_SUPPRESS.match(around.after):
-        return True
     purpose = _PURPOSE.match(around.after)
     if purpose is None or (around.is_choice() and _is_run(token)):
         return purpose is not None
@@ -187,22 +169,8 @@ def _is_out_of_reach(token: Token, around: Around) -> bool:
     own = "|".join(map(re.escape, token.text.split()))
     reach = re.sub(rf"\b(?:{own})\b", "", around.reach) if token.is_command else around.reach
     is_program = token.is_program or token.is_command
-    if _names_its_object(token, around.reach):
-        return False
     words = without_leaving(reach) if token.form == LEFT else without_deed(reach, token.form)
     return not reaches(words, is_program=is_program)
-
-
-def _names_its_object(token: Token, reach: str) -> bool:
-    """Return whether the words between a ban and a command only say what the command does: "never
-    accept snapshots with `cargo insta test --accept`".
-    """
-    own = re.escape(token.text.split()[-1].lstrip("-"))
-    is_general = re.fullmatch("run|test|build|start|use|exec", own) is not None
-    said = rf"[\W_]*(?:never|do not|don['’]?t|avoid)\W+{own}(?:ing)?\s+(?:any\s+)?[a-z]+s\s+"
-    by = r"(?:with|using|via|through)\s+`?"
-    is_said = re.fullmatch(said + by, reach, re.IGNORECASE) is not None
-    return token.is_command and not is_general and is_said
 
 
 def _is_ban_itself(token: Token, around: Around) -> bool:
@@ -233,9 +201,9 @@ def _is_described(around: Around) -> bool:
 
 #: The scopes of tokens, as `Token` describes them, and the tokens that have them.
 _SCOPES: Sequence[tuple[str, Callable[[Token, Around], bool]]] = (
-    ("condition", _is_in_condition),
+    ("condition", lambda _, around: around.is_in_condition()),
     ("part", _is_banned_for_a_case),
-    ("place", _names_folder),
+    ("place", lambda _, around: _FOLDER_AFTER_UNSPACED.match(around.after) is not None),
     ("purpose", _is_purpose),
     ("part", _is_restricted),
     ("place", _is_place),

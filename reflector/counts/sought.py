@@ -19,6 +19,7 @@ from reflector.counts.deeds import deed_named, is_said_in
 from reflector.counts.forms import (
     BARE,
     BEFORE_FILE,
+    COMMANDS,
     DEED,
     FILE,
     IMPORT,
@@ -54,7 +55,7 @@ from reflector.text.lazy import lazy_pattern
 #: Programs that run a script of a project by its name, with `run` or without.
 _RUNNERS = frozenset(("npm", "pnpm", "yarn", "bun"))
 #: The forms of tokens that only commands show.
-_OF_COMMANDS = (BARE, BEFORE_FILE, DEED, READ, SCRIPT, STAGED, WITH, WITHOUT)
+_OF_COMMANDS = (*COMMANDS, READ, STAGED)
 #: The forms of tokens that only the path of a changed file shows.
 FILES = (FILE, NEW_FILE, NEW_TEST)
 #: The forms of tokens that only the text of a file shows.

@@ -55,37 +55,30 @@ class _Kind(NamedTuple):
     """A kind of rules about messages.
 
     shown    its name on a page, with the token's text for {}
-    breaks   returns whether a message breaks a rule with this text
+    breaks   returns whether a message, with its first line, breaks a rule with this text
     """
 
     shown: str
-    breaks: Callable[[str, str], bool]
+    breaks: Callable[[str, str, str], bool]
 
 
-def _subject(message: str) -> str:
-    return message.strip().partition("\n")[0].strip()
-
-
-def _is_longer(most: str, message: str) -> bool:
-    return len(_subject(message)) > int(most)
-
-
-def _lacks_key(_: str, message: str) -> bool:
-    return re.match(r"\W?[A-Z][A-Z\d]+-\d+", _subject(message)) is None
-
-
-def _lacks_type(_: str, message: str) -> bool:
-    return re.match(r"\w+(?:\([^()]*\))?!?: \S", _subject(message)) is None
-
-
-def _has_word(word: str, message: str) -> bool:
+def _has_word(word: str, _: str, message: str) -> bool:
     return re.search(rf"(?<!\w){re.escape(word)}(?!\w)", message, re.IGNORECASE) is not None
 
 
 _KINDS: Mapping[str, _Kind] = {
-    LONG_SUBJECT: _Kind("wrote a title of more than {} characters", _is_longer),
-    NO_KEY: _Kind("wrote a title without a key such as `{}`", _lacks_key),
-    NO_TYPE: _Kind("wrote a title without a type such as `{}`", _lacks_type),
+    LONG_SUBJECT: _Kind(
+        "wrote a title of more than {} characters",
+        lambda most, subject, _: len(subject) > int(most),
+    ),
+    NO_KEY: _Kind(
+        "wrote a title without a key such as `{}`",
+        lambda _, subject, __: re.match(r"\W?[A-Z][A-Z\d]+-\d+", subject) is None,
+    ),
+    NO_TYPE: _Kind(
+        "wrote a title without a type such as `{}`",
+        lambda _, subject, __: re.match(r"\w+(?:\([^()]*\))?!?: \S", subject) is None,
+    ),
     WORD: _Kind("wrote a message with `{}`", _has_word),
 }
 FORMS = frozenset(_KINDS)
@@ -119,6 +112,6 @@ def shown(form: str, text: str) -> str:
 
 def is_broken_by(form: str, text: str, message: str) -> bool:
     """Return whether the message of a commit breaks a rule with such a token."""
-    subject = _subject(message)
+    subject = message.strip().partition("\n")[0].strip()
     is_written = subject != "" and not _MADE_BY_GIT.match(subject) and "$" not in subject
-    return is_written and _KINDS[form].breaks(text, message)
+    return is_written and _KINDS[form].breaks(text, subject, message)

@@ -12,7 +12,7 @@ from reflector.counts import subjects
 from reflector.counts.deeds import Deed, deed_named
 from reflector.counts.forms import (
     BARE,
-    BEFORE_FILE,
+    COMMANDS,
     DEED,
     FAILED_COMMIT,
     FAILED_PUSH,
@@ -37,8 +37,8 @@ from reflector.text.lazy import lazy_pattern
 
 PATH = (
     r"(?:[\w.*@-]+/)+(?:[\w*@-]*\.[\w*]+|(?![\w*]))|\*\.\w+"
-    r"|(?![A-Z]\w*\.js\b)[\w-]+(?:\.[\w-]+)*\.(?:py|[jt]sx?|rs|go|md|json|ya?ml|toml|sh|sql|s?css|html|proto|prisma|graphql|tf"
-    r"|lock|txt|vue|svelte|java|kt|rb|php|cs|swift)\b|(?<!\w)\.env(?:\.[a-z]+)?\b"
+    r"|(?![A-Z]\w*\.js\b)[\w-]+(?:\.[\w-]+)*\.(?:py|[jt]sx?|rs|go|md|json|ya?ml|toml|sh|sql|s?css"
+    r"|html|proto|prisma|graphql|tf|lock|txt|vue|svelte|java|kt|rb|php|cs|swift)\b|(?<!\w)\.env(?:\.[a-z]+)?\b"
 )
 _WORD = lazy_pattern(r"\w+")
 #: Programs that a shell runs. A rule about one is about commands, not about code.
@@ -56,13 +56,20 @@ KEYWORDS = frozenset(
     " private protected pub public raise record return select static struct switch throw trait try"
     " type update use var while with yield".split()
 )
-#: The names of tokens that only the course of a session shows.
+#: The names of tokens on a page by their form, with a name of their text.
 _SHOWN = {
-    UNREAD: "edited a file without reading it first",
-    READ_FIRST: "read a file before the edit",
+    BARE: "{} without arguments",
     FAILED_COMMIT: "committed after {} failed",
     FAILED_PUSH: "pushed after {} failed",
+    FILE: "changed {}",
+    IMPORT: "wrote an import in a function",
+    NEW_FILE: "created a new file {}",
+    NEW_TEST: "created a new test {}",
     PASSED: "committed after {} passed",
+    READ: "read {}",
+    READ_FIRST: "read a file before the edit",
+    SUPPRESSED: "suppressed {}",
+    UNREAD: "edited a file without reading it first",
 }
 
 
@@ -113,7 +120,7 @@ class Token(NamedTuple):
     def is_command(self) -> bool:
         """Whether it is a command with its arguments, such as `make lint`."""
         if self.form not in ("", VERSIONS):
-            return self.form in (BARE, BEFORE_FILE, DEED, PROGRAM, SCRIPT, WITH, WITHOUT)
+            return self.form in (*COMMANDS, PROGRAM)
         is_code = self.text.partition(" ")[0] in KEYWORDS
         return (
             not is_code
@@ -124,28 +131,19 @@ class Token(NamedTuple):
     @property
     def shown(self) -> str:
         """Its text as a page shows it."""
-        if self.form == IMPORT:
-            return "wrote an import in a function"
-        if self.form in _SHOWN:
-            return _SHOWN[self.form].format("tests" if self.text == "tests" else f"`{self.text}`")
         if self.form in subjects.FORMS:
             return subjects.shown(self.form, self.text)
-        if self.form == READ:
-            return f"read `{self.text}`"
-        if self.form == FILE:
-            return f"changed {'files in ' * self.text.endswith('/')}`{self.text}`"
-        if self.form in (NEW_FILE, NEW_TEST):
-            place = f" in `{self.text}`" if self.text.endswith("/") else f" `{self.text}`"
-            return f"created a {self.form}{place}"
-        if self.form == SUPPRESSED:
-            return f"suppressed `{self.text}`"
-        if self.form == BARE:
-            return f"`{self.text}` without arguments"
+        if deed := self._deed:
+            return deed.shown
+        name = "tests" if self.text == "tests" else f"`{self.text}`"
         if self.form == WITHOUT:
             command, _, option = self.text.rpartition(" ")
-            return f"`{command}` without `{option}`"
-        deed = self._deed
-        return deed.shown if deed else f"`{self.text}`"
+            name = f"`{command}` without `{option}`"
+        elif self.form == FILE and self.text.endswith("/"):
+            name = f"files in {name}"
+        elif self.form in (NEW_FILE, NEW_TEST) and self.text.endswith("/"):
+            name = f"in {name}"
+        return _SHOWN.get(self.form, "{}").format(name)
 
     @property
     def _deed(self) -> Deed | None:
