@@ -539,7 +539,7 @@ MUTATIONS = [
     Mutation(COUNT, "instructs(sentence) or is_reminder(sentence)", "instructs(sentence)", COUNTED),
     Mutation(COUNT, "        if may_repeat(sentence):", "        if True:", COUNTED),
     Mutation(AROUND, 'return cue.lastgroup or "", before', 'return "", before', COUNTED),
-    Mutation(SCOPES, '    ("condition", lambda _, around: around.is_in_condition()),\n', "", COUNTED),
+    Mutation(SCOPES, "lambda _, around: around.is_in_condition()", "lambda _, __: False", COUNTED),
     Mutation(SCOPES, "if is_example(around.before) and", "if False and", COUNTED),
     Mutation(SCOPES, "if not token.negated or token.form == NAME", "if True", COUNTED),
     Mutation(SOUGHT, "words += [_FILE] if", "words += [] if", COUNTED),
