@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from reflector.cli.output import safe
-from reflector.config import load_config
 from reflector.playbook.names import SECTIONS, USER_FIRST, is_below, is_name
 
 if TYPE_CHECKING:
@@ -63,35 +62,6 @@ as_of_option = click.option(
 why_option = click.option("--why", metavar="REASON", help="Your reason, which reflector stores.")
 #: Agreement in advance. See `agreed`.
 yes_option = flag("--yes", help="Do not ask for confirmation.")
-
-
-class JudgeChoice(click.Choice):  # type: ignore[type-arg]  # generic from click 8.2 on
-    """A judge of reflector, an agent that can judge, or a judge that you list in `judges`."""
-
-    def __init__(self) -> None:
-        self.case_sensitive = True
-
-    @property
-    def choices(self) -> tuple[str, ...]:  # type: ignore[override]
-        from reflector.judges.registry import judge_names
-
-        return judge_names()
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """Return the name of a judge."""
-        place: Place | None = ctx.obj if ctx is not None else None
-        if place is not None and value in load_config(place.folder()).judges:
-            return value
-        return super().convert(value, param, ctx)
-
-
-#: The command gets it as `judge`. It is None for the judge in the settings. See `judge_settings`.
-judge_option = click.option(
-    "--judge",
-    type=JudgeChoice(),
-    metavar="WHO",
-    help="Judge, such as claude or anthropic.",
-)
 
 
 def agreed(question: str, otherwise: str, *, yes: bool) -> None:
