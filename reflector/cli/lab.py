@@ -229,14 +229,14 @@ def _tag_words(tags: tuple[tuple[str, str], ...]) -> str:
     return ", ".join(f"{name} {tag}" for name, tag in tags) or "none"
 
 
-@lab.command(short_help="Measure how fast the gated reflection runs.")
+@lab.command(short_help="Run the gated reflection on a fixed turn.")
 @click.argument("settings", required=False)
 @click.option("-n", "runs", type=click.IntRange(1, 1_000_000), default=1, help="Number of runs.")
 @flag("--raw-time", help="Print the measured time (default: always 0.0).")
 def bench(settings: str | None, runs: int, raw_time: bool) -> None:
-    """Measure how fast the gated reflection runs.
+    """Run the gated reflection on a fixed turn.
 
-    `lab bench` measures a fixed turn of an agent, and writes nothing.
+    `lab bench` measures the gated reflection on this turn, and writes nothing.
 
     SETTINGS is a file of TOML or JSON, or the name of an example: rulebased or fixtures. `lab
     bench` prints one JSON object about the last run. Every machine prints the same object.

@@ -65,9 +65,9 @@ def undo(
     A memory file is a file that agents load, such as CLAUDE.md. To undo the newest change of a
     memory file, give the file's path. To undo an older change of a memory file, give the number of
     the change in `reflector log --memory`. If the memory file has changed again since the change to
-    undo, `undo` writes nothing. With --yes, `undo` reverses the lines of the older change, and
-    keeps later changes of other lines. --memory SESSION undoes all changes that a session made to
-    memory files.
+    undo, `undo` writes nothing. With --yes, `undo` reverses the lines of an older change, and keeps
+    later changes of other lines. --memory SESSION undoes all changes that a session made to memory
+    files.
     """
     if memory and what is None:
         raise click.UsageError(
