@@ -305,9 +305,9 @@ MUTATIONS = [
     ),
     Mutation(MEMORY_CALLS, "if re.search(_WRITERS, part):", "if True:", MEMORY_NAMED),
     Mutation(
-        MEMORY_BACKFILL,
-        "if call.time >= first_look or call.key in recorder.known:",
-        "if call.key in recorder.known:",
+        MEMORY_NAMING,
+        "if call.time >= until or call.key in done",
+        "if call.key in done",
         MEMORY_FILLED,
     ),
     Mutation(
@@ -317,14 +317,12 @@ MUTATIONS = [
         MEMORY_NAMED,
     ),
     Mutation(
-        MEMORY_BACKFILL,
+        MEMORY_NAMING,
         "call.starts_at(contents.get(call.file, UNSEEN_CONTENT))",
         "contents.get(call.file, UNSEEN_CONTENT)",
         MEMORY_FILLED,
     ),
-    Mutation(
-        MEMORY_BACKFILL, "        if not call.is_shell:\n", "        if True:\n", MEMORY_FILLED
-    ),
+    Mutation(MEMORY_NAMING, "        if not call.is_shell:\n", "        if True:\n", MEMORY_FILLED),
     Mutation(MEMORY_BACKFILL, "if cut(text) in known", "if True", MEMORY_FILLED),
     Mutation(
         MEMORY_BACKFILL,

@@ -1,4 +1,5 @@
-"""Who changed a file between two looks: a tool call, git, you, or unknown.
+"""Who changed a file between two looks: a tool call, git, you, or unknown. Before the first look,
+only calls are known.
 
 The calls and the moves of HEAD are replayed in order on the content of the last look. If they lead
 to the present content, each step has its author. If they do so only with further changes between
@@ -46,6 +47,34 @@ _BY_TIME = attrgetter("time")
 @lru_cache(maxsize=64)  # a replay calls this often
 def _session_of(path: Path) -> str:
     return clean(session_named_in(path), MAX_ID)
+
+
+def steps_of_calls(
+    transcripts: Iterable[Transcript],
+    table: Table,
+    known: Iterable[tuple[str, ...]],
+    until: float,
+) -> Iterator[tuple[Call, Step]]:
+    """Yield the tool calls before a moment with their steps, oldest first. Each file is replayed
+    from its first whole content.
+
+    A command that names a file may not have changed it. After such a command, the content of the
+    file is unknown.
+
+    known  the keys of the calls to skip
+    """
+    contents: dict[str, Content] = {}
+    calls = [call for each in transcripts for call in calls_of(each, table)]
+    done = set(known)
+    for call in sorted(calls, key=_BY_TIME):
+        if call.time >= until or call.key in done or not table.is_inside(call.file):
+            continue
+        done.add(call.key)  # a fork has the calls of its original
+        before = call.starts_at(contents.get(call.file, UNSEEN_CONTENT))
+        after = call.apply(before) or UNSEEN_CONTENT
+        contents[call.file] = after
+        if not call.is_shell:
+            yield call, Step(call.file, before, after, call.author, call.time)
 
 
 def attributed(

@@ -6,13 +6,14 @@ the first look, because a comparison of looks has recorded its change.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Set
+from collections.abc import Callable, Iterable, Set
 from contextlib import suppress
 from functools import cache
 from math import inf
 
-from reflector.attribution.calls import Call, Transcript, calls_of
-from reflector.attribution.steps import UNSEEN_CONTENT, Content, Step
+from reflector.attribution.calls import Call, Transcript
+from reflector.attribution.naming import steps_of_calls
+from reflector.attribution.steps import Step
 from reflector.events.memory import GIT, TRANSCRIPT
 from reflector.memory.bytes import keep_versions
 from reflector.memory.lines import LineChange, Numbered, cut, line_change, masked_lines
@@ -28,7 +29,9 @@ def fill_back(recorder: Recorder, transcripts: Iterable[Transcript]) -> list[str
         OSError, LedgerError: nothing is recorded.
     """
     commits = _commits(recorder)
-    calls = list(_by_calls(recorder, transcripts))
+    seen = recorder.looks.seen.get(str(recorder.root))
+    first_look = seen.first if seen else inf
+    calls = list(steps_of_calls(transcripts, recorder.table, recorder.known, first_look))
     contents = [content for _, step in calls for content in (step.before, step.after)]
     keep_versions(recorder.project, contents)
     whole_lines = cache(lambda file: _whole_lines(recorder, commits, file))
@@ -53,29 +56,6 @@ def _commits(recorder: Recorder) -> list[Step]:
     table = recorder.table
     commits = recorder.repository.commits(table.pathspecs(), known=recorder.known)
     return [commit for commit in commits if table.is_inside(commit.file)]
-
-
-def _by_calls(recorder: Recorder, transcripts: Iterable[Transcript]) -> Iterator[tuple[Call, Step]]:
-    """Yield the tool calls with their changes. Each file is replayed from its first whole content.
-
-    A command that names a file may not have changed it. After such a command, the content of the
-    file is unknown.
-    """
-    seen = recorder.looks.seen.get(str(recorder.root))
-    first_look = seen.first if seen else inf
-    contents: dict[str, Content] = {}
-    calls = [call for each in transcripts for call in calls_of(each, recorder.table)]
-    for call in sorted(calls, key=lambda call: call.time):
-        if call.time >= first_look or call.key in recorder.known:
-            continue
-        if not recorder.table.is_inside(call.file):
-            continue
-        recorder.known.add(call.key)  # a fork has the calls of its original
-        before = call.starts_at(contents.get(call.file, UNSEEN_CONTENT))
-        after = call.apply(before) or UNSEEN_CONTENT
-        contents[call.file] = after
-        if not call.is_shell:
-            yield call, Step(call.file, before, after, call.author, call.time)
 
 
 def _lines(call: Call, step: Step, whole_lines: Callable[[str], Set[str]]) -> LineChange | None:
@@ -107,4 +87,4 @@ def _whole_lines(recorder: Recorder, commits: Iterable[Step], file: str) -> set[
     contents = [commit.after.bytes for commit in commits if commit.file == file]
     with suppress(OSError, KeyError):
         contents.append(recorder.table.files[file].read())
-    return {cut(line.text) for content in contents for line in masked_lines(content or b"")}
+    return {cut(line.text) for content in contents for line in masked_lines(content)}

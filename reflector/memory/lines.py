@@ -118,9 +118,9 @@ def kept_lines(old: Sequence[str], new: Sequence[str]) -> list[Match]:
 
 def line_change(before: bytes | None, after: bytes | None) -> LineChange:
     """Return the lines that differ between two contents of a file; None is a missing file."""
-    old = masked_lines(before or b"")
-    new = masked_lines(after or b"")
-    changed = _changed(_bare(before or b""), _bare(after or b""))
+    old = masked_lines(before)
+    new = masked_lines(after)
+    changed = _changed(_bare(before), _bare(after))
     return LineChange(
         [line for _, part in changed for line in new[part]],
         [line for part, _ in changed for line in old[part]],
@@ -128,8 +128,8 @@ def line_change(before: bytes | None, after: bytes | None) -> LineChange:
 
 
 @lru_cache(maxsize=2)  # the version after one commit is before the next
-def masked_lines(content: bytes) -> Sequence[Numbered]:
-    """Return the lines of a file without secrets.
+def masked_lines(content: bytes | None) -> Sequence[Numbered]:
+    """Return the lines of a file without secrets; None is a missing file.
 
     A key may have several lines, so the whole text is redacted, without its invisible characters. A
     line that is missing afterwards is hidden.
@@ -164,9 +164,9 @@ def difference(change: LineChange) -> Iterator[str]:
         yield from (f"+{line}" for line in hunk.added)
 
 
-def _bare(content: bytes) -> list[str]:
+def _bare(content: bytes | None) -> list[str]:
     """Return the lines of a file without their ends."""
-    lines = content.decode("utf-8", "replace").split("\n")
+    lines = (content or b"").decode("utf-8", "replace").split("\n")
     return [line.removesuffix("\r") for line in (lines if lines[-1] else lines[:-1])]
 
 
