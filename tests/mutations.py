@@ -610,7 +610,7 @@ MUTATIONS = [
     Mutation(USE_OF_RULES, "if past.is_counted_from_its_beginning(row.name) and", "if", VOTING),
     # Actions of sessions with a rule.
     Mutation(USE_OF_RULES, "    if then.retracted:", "    if False:", VOTING),
-    Mutation(USE_OF_RULES, "and step.position not in past.covered()", "", VOTING),
+    Mutation(USE_OF_RULES, "and step.position not in past.covered", "", VOTING),
     Mutation(USE_OF_RULES, "signs[-_RECENT:]", "signs[:_RECENT]", VOTING),
     Mutation(USE_OF_RULES, "session = step.session_id or ", "session = ", VOTING),
     Mutation(USAGE, "tag.sign or tag.is_neutral", "True", VOTING),

@@ -50,7 +50,7 @@ def recent(steps: Iterable[Step], past: Past) -> str:
     balances: dict[str, int] = defaultdict(int)
     for step in steps:
         is_vote = step.disposition in ("counted", "double", "neutral")
-        if is_vote and step.position not in past.covered():
+        if is_vote and step.position not in past.covered:
             session = step.session_id or step.reflection_id or str(step.position)
             balances[session] += _SIGNS.get(step.tag or "", 0)
     signs = [(balance > 0) - (balance < 0) for balance in balances.values()]

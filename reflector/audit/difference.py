@@ -134,8 +134,8 @@ def _stand_alike(earlier: Past, later: Past) -> bool:
     """Return whether the later playbook counts each tag of the earlier one in the same way."""
     if not (earlier.counting == later.counting == "as_applied"):
         return False
-    covered = {position for position in later.covered() if position <= earlier.position}
-    if earlier.covered().keys() != covered:
+    covered = {position for position in later.covered if position <= earlier.position}
+    if earlier.covered.keys() != covered:
         return False
     for name, entry in earlier.entries.items():
         now = later.entries[name]

@@ -60,7 +60,7 @@ class Standing:
     def __init__(self, past: Past) -> None:
         self.past = past
         self.counting = past.counting
-        self.retractions = past.covered()
+        self.retractions = past.covered
         self._first: dict[tuple[str, int, str], int] = {}
 
     def fault(self, verdict: Verdict, after: int = 0) -> Fault | None:

@@ -63,7 +63,7 @@ def ledger_stats(ledger: Ledger, past: Past | None = None) -> Stats:
     """
     upto = (past or ledger.head()).position
     tally = answers_at(ledger, past.position if past else None)
-    if covered := (past or Past(ledger)).covered():
+    if covered := (past or Past(ledger)).covered:
         with ledger.asking() as sql:
             take_out(sql, upto, covered, tally)
     groups: dict[str, dict[str, Group]] = {kind: {} for kind in KINDS}

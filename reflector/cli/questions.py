@@ -127,7 +127,7 @@ def _show_bullet(asked: Question, row: BulletRow) -> None:
     for line in worth(listed, uses.votes[row.name], marks):
         say(line)
     say()
-    covered = asked.past.covered()
+    covered = asked.past.covered
     at = {one.event_id: one.position for one in asked.ledger.having(set(covered.values()))}
 
     def what(event: Event) -> str:

@@ -131,14 +131,11 @@ def quoted_in(completed: Any, tag: Any) -> dict[str, Any]:
     its `turn`, and how `sure` the judge is.
     """
     entry = _entry_of(completed, tag)
-    evidence = {key: entry[key] for key in ("words", "quote", "sure") if _is_text(entry.get(key))}
+    keys = ("words", "quote", "sure")
+    evidence = {key: entry[key] for key in keys if isinstance(entry.get(key), str)}
     if type(entry.get("turn")) is int:
         evidence["turn"] = entry["turn"]
     return evidence
-
-
-def _is_text(value: Any) -> bool:
-    return isinstance(value, str)
 
 
 def _entry_of(completed: Any, tag: Any) -> Any:

@@ -63,7 +63,6 @@ class Past:
         self.is_now = position is None
         self.position = ledger.head().position if position is None else position
         self._book: Playbook = fold(ledger.events(types=RARE_TYPES, upto=self.position))
-        self._covered: dict[int, str] | None = None
 
     @property
     def counting(self) -> Counting:
@@ -152,15 +151,14 @@ class Past:
         """The ids of the events that an active retraction removes from the count."""
         return [target for target in self._book.retracted_by if not self._book.active(target)]
 
+    @cached_property
     def covered(self) -> dict[int, str]:
-        """Return the id of the active retraction that removes each tag from the count, by the tag's
+        """The id of the active retraction that removes each tag from the count, by the tag's
         position.
         """
-        if self._covered is None:
-            retractions = {target: self._book.retractions(target)[-1] for target in self.retracted}
-            with self.ledger.asking() as sql:
-                self._covered = _covered_tags(sql, retractions, self.position)
-        return self._covered
+        retractions = {target: self._book.retractions(target)[-1] for target in self.retracted}
+        with self.ledger.asking() as sql:
+            return _covered_tags(sql, retractions, self.position)
 
     def is_counted_from_its_beginning(self, name: str) -> bool:
         """Return whether a bullet has only its own evidence, counted since the bullet was added."""
@@ -188,7 +186,7 @@ class Past:
             heir: {name: max(at, self.entries[name].recounted_at) for name, at in family.items()}
             for heir, family in families.items()
         }
-        covered = self.covered()
+        covered = self.covered
         with self.ledger.asking() as sql:
             return question(sql, tags_after, _STANDING, self.position, covered)
 

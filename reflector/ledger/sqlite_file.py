@@ -254,16 +254,15 @@ def file_lock(url: Url, *, wait: bool = True) -> Iterator[None]:
                 handle = folder.open(file.name, os.O_RDWR | os.O_CREAT)
             stack.callback(os.close, handle)  # closing releases the lock
             doing = "locked"
-            _take(url.database, handle, BUSY_TIMEOUT_MS / 1000 if wait else 0.0)
+            seconds = BUSY_TIMEOUT_MS / 1000 if wait else 0.0
+            if not wait_for(handle, seconds):
+                who = holder_of(handle, str(file))
+                raise LedgerLocked(
+                    f"the ledger {url.database} has been locked for {seconds:g} s by {who}"
+                )
         except OSError as error:
             raise _refused(file, doing, error) from error
         yield
-
-
-def _take(database: str, handle: int, seconds: float) -> None:
-    if not wait_for(handle, seconds):
-        who = holder_of(handle, f"{database}.lock")
-        raise LedgerLocked(f"the ledger {database} has been locked for {seconds:g} s by {who}")
 
 
 def _refused(file: Path, doing: str, error: OSError) -> LedgerUnavailable:

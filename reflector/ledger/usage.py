@@ -365,7 +365,7 @@ def _deeds_of(
 def take_back(sql: Statements, usage: Usage, past: Past) -> None:
     """Subtract the windows and verdicts that retractions cover from the usage at a position."""
     retracted = events_where(sql, _RETRACTED, past.retracted, past.position)
-    without = {*past.covered(), *(window.position for window in retracted)}
+    without = {*past.covered, *(window.position for window in retracted)}
     if not without:
         return
     query = "SELECT DISTINCT session_id FROM event WHERE playbook_id = ? AND position IN ?"

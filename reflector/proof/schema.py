@@ -140,17 +140,13 @@ def _sqlite_findings(sql: Statements) -> Iterator[Finding]:
     made = migration.schema("sqlite") | {"alembic_version": migration.VERSION}
     made |= {name: view_sql("sqlite", name) for name in VIEWS}
     for name, statement in made.items():
-        if name not in standing or not _is_same(standing[name][3], statement):
+        if name not in standing or _words(standing[name][3]) != _words(statement):
             kind = "view" if name in VIEWS else "table" if name in _TABLES else "index"
             yield _changed(kind, name, "was changed" if name in standing else "is missing")
     for name in standing.keys() - made.keys():
         type_, _, table, _ = standing[name]
         if type_ == "index" and table in _TABLES:
             yield _changed(type_, name, f"{_STRANGE} and is attached to the ledger's table {table}")
-
-
-def _is_same(statement: str, other: str) -> bool:
-    return statement == other or _words(statement) == _words(other)
 
 
 def _words(statement: str) -> list[str]:

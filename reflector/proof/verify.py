@@ -450,7 +450,5 @@ def _bytes_of(chain: str) -> bytes:
 _AGAIN = "find out who restored the text, then restore a backup from after the erasure"
 
 
-@lru_cache(maxsize=8192)
-def _digest_of_tag(text: str) -> str:
-    """Return the digest of a tag's data, which is cached because most data repeats."""
-    return digest(text)
+#: The digest of a tag's data, which is cached because most data repeats.
+_digest_of_tag = lru_cache(maxsize=8192)(digest)

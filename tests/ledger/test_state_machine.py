@@ -375,7 +375,7 @@ def _assert_taken_back(
     retracted = {event.position for event in events if event.event_id in past.retracted}
     usage = count_usage(asked, upto)
     take_back(asked, usage, past)
-    expected = fold_events(UsageFold({*retracted, *past.covered()}), events)
+    expected = fold_events(UsageFold({*retracted, *past.covered}), events)
     assert usage.dump() == expected.dump()
 
 
