@@ -481,8 +481,8 @@ def _obstacle(ledger: Ledger, name: str, last: int) -> str:
     later = [event for event in events if name in names_in(event.type, event.facts)]
     if not later:
         return (
-            f"{name} now differs from the result of the change to undo, so nothing was undone; see "
-            f"`reflector show {name}`"
+            f"{name} was changed after the change that you want to undo, so nothing was undone; "
+            f"see `reflector show {name}`"
         )
     event = later[-1]
     summary = EVENT_TYPES[event.type].summary(event.facts)[:_MAX_SUMMARY_CHARACTERS]

@@ -406,7 +406,10 @@ def end_first(project: Path) -> None:
     config = load_config(project)
     if config.asks_model and config.layer("backend") != "user":
         where = place_of(config, "backend", project)
-        warn(f"{where} still sets the judge {config.backend!r}; remove this setting there")
+        warn(
+            f"{where} still sets the judge {config.backend!r}; to stop this judge too, remove the "
+            "setting"
+        )
 
 
 @judge.command()

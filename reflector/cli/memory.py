@@ -387,8 +387,8 @@ def _note_unrecorded(place: Place, file: str, lines: Sequence[Line]) -> None:
     project = place.project()
     if file.startswith("~") and project.config.memory != "off" and not project.config.memory_user:
         note(
-            "reflector does not record changes of files in your home folder. To record such "
-            "changes from now on: reflector config set --global memory_user true"
+            "reflector does not record changes of files in your home folder. To record the "
+            "changes of these files from now on: reflector config set --global memory_user true"
         )
     elif not is_in_home(file) and file not in Table(project.root, "project").files:
         is_in_git = git_says(project.root, "ls-files", "--", file)

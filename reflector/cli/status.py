@@ -167,7 +167,10 @@ class _Rows(NamedTuple):
         if change := state.model:
             agent = change.agent or "your agent"
             since = day_words(change.since)
-            votes = f"{change.earlier:.3g} of {change.votes:.3g} votes are from before the change"
+            votes = (
+                f"{change.earlier:.3g} of {change.votes:.3g} votes are from before this change of "
+                "the model"
+            )
             words = f"{agent} changed from {change.before} to {change.model} ({since}); {votes}"
             yield "model", f"{words}; to compare: {self.place.command('list --by model')}"
         if state.waiting_for_budget:

@@ -637,7 +637,8 @@ def _ask(target: _Target, *, yes: bool) -> None:
         )
     agreed(
         f"Permanently erase this text{more} {target.where}?",
-        "you cannot restore erased text, and cannot confirm without a terminal",
+        "erased text cannot be restored, and reflector needs a terminal to ask for your "
+        "confirmation",
         yes=yes,
     )
 

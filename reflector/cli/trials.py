@@ -330,7 +330,8 @@ def _print_plan(found: Plan, *, placebo: bool = False) -> None:
         ends = "such trials do not end within a year" if length.weeks is None else half
         say(f"  {length.points:2} percentage points: {ends}")
     costs = [
-        f"{length.points} points in {length.with_placebo:,} sessions instead of {length.sessions:,}"
+        f"{length.points} percentage points in {length.with_placebo:,} instead of "
+        f"{length.sessions:,} sessions"
         for length in found.lengths
         if length.with_placebo and length.sessions
     ]

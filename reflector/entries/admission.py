@@ -313,8 +313,8 @@ def _restore(place: Place, entry: Entry, displaced: Path | None = None) -> bool:
         raise LedgerGone(
             f"the ledger {place.file} {state}, and the ledger's copy "
             f"{own_folder(entry.root)}/{notes.COPY} is damaged ({error}); to restore a backup "
-            "instead, run `reflector ledger restore FILE`. To begin a new ledger, remove the copy "
-            f"with `reflector ledger forget {quote(entry.root)}`"
+            "instead, run `reflector ledger restore FILE`. To begin a new ledger, remove the "
+            f"copy of the old ledger with `reflector ledger forget {quote(entry.root)}`"
         ) from error
     if is_back:
         events = f"{end.position:,} events were restored"

@@ -89,7 +89,7 @@ def examine(project: Project, refused: ConfigError | None = None) -> Iterator[Ch
     if refused is not None:
         what, _, way_out = str(refused).rpartition("; ")
         what = (
-            f"{what}; until you correct the settings, `doctor` does not check the ledger and the "
+            f"{what}; until you correct the settings, `doctor` does not check the ledger or the "
             "judge"
         )
         yield Check("settings", what, way_out, is_error=True)
@@ -361,7 +361,7 @@ def _trial(ledger: Ledger, project: Project) -> Iterator[Check]:
         yield Check(
             "trial",
             f"a trial runs until {trial.data['until'][:10]}: {trial.withheld_share:.0%} of "
-            f"sessions are not shown {what}",
+            f"sessions do not get {what}",
         )
 
 

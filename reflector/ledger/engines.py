@@ -439,6 +439,6 @@ def rewrite_file(engine: Engine) -> None:
     if busy:
         raise LedgerLocked(
             f"another process reads {engine.url.database}, so the file still contains the erased "
-            "text. The ledger no longer shows this text. End that process, then run the same "
-            "command again"
+            "text. The ledger no longer shows this text. End the other process, then run the "
+            "same command again"
         )

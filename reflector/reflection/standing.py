@@ -420,7 +420,7 @@ def _why_not_judged(ledger: Ledger, session_id: str, name: str) -> str:
     if not citing:
         return f"session {short} does not cite {name}; `reflector show {short}` lists its citations"
     if name not in ledger.counting_names():
-        return f"the rule {name} no longer counts; `reflector show {name}` shows the reason"
+        return f"verdicts on {name} no longer count; `reflector show {name}` shows the reason"
     if any(window.state not in _OVER for window in citing):
         return (
             f"session {short} is not judged yet; to judge this session, run `reflector reflect "

@@ -103,7 +103,7 @@ def _task(place: Path) -> Task:
         if file.path in _READ and file.content is None:
             folder = place / "files" / file.path
             raise Mistake(
-                f"{folder} is a folder, but reflector must write the advice to a file with this "
+                f"{folder} is a folder, but `trial run` writes the advice to a file with this "
                 "name; rename the folder"
             )
     return Task(place.name, prompt, check, files)

@@ -457,9 +457,9 @@ def test_other_layers_keep_no_permission(
         settings.write_text(f'backend = "{backend}"\n')
     taken = old.call(*command)
     assert "backend" not in users_settings(old)
-    assert ("still sets the judge 'anthropic'; remove this setting there" in taken.err) == (
-        backend == "anthropic"
-    )
+    assert (
+        "still sets the judge 'anthropic'; to stop this judge too, remove the setting" in taken.err
+    ) == (backend == "anthropic")
 
 
 @pytest.mark.slow
