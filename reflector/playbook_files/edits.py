@@ -389,9 +389,11 @@ class _Version:
         wordings = self._wordings.entries(removed)
         is_known = entry in wordings
         if is_known and entry in self._history.removed:
+            if not self._history.is_back(entry):
+                return []
             back = come_back(removed, self._names.next(section))
             return [_added(added(replace(back, section=section, text=text)), GIT)]
-        replaced = self._history.removed if is_known else self._history.earlier(entry)
+        replaced = {*self._history.removed} if is_known else self._history.earlier(entry)
         if removed.status == "removed" and wordings & replaced:
             return _reworded(removed, bullet, of_file(*self._place, edit))
         # A branch that never removed the bullet says nothing of its removal here.

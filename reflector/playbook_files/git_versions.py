@@ -8,6 +8,7 @@ file in git.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from functools import cache
 from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
@@ -22,7 +23,7 @@ from reflector.playbook.document import entry_text
 ATTRIBUTES = "playbook.json merge=reflector"
 _PATH = ".claude/playbook.json"
 _MAX_ATTRIBUTES_BYTES = 1 << 20
-_LOG = "log --format=%x00 -p -U1 --full-history -m --no-color HEAD --"
+_LOG = "log --format=%x00%H:%P -p -U1 --full-history -m --no-color HEAD --"
 
 #: An entry of the file: the line of its name and that of its text.
 Entry = tuple[bytes, bytes]
@@ -39,13 +40,26 @@ class BranchHistory(NamedTuple):
     """The entries of playbook.json that commits of the present branch changed.
 
     changed   entries that a commit added or removed
-    removed   entries that a commit removed with their name
+    added     the commits that added an entry with its name, without merges
+    removed   the commits that removed an entry with its name
     reworded  of an entry with a new text, the entries that it replaced
     """
 
+    root: Path
     changed: Set[Entry]
-    removed: Set[Entry]
+    added: Mapping[Entry, Set[str]]
+    removed: Mapping[Entry, Set[str]]
     reworded: Mapping[Entry, Set[Entry]]
+
+    def is_back(self, entry: Entry) -> bool:
+        """Return whether a commit added an entry after another one had removed it. A branch that
+        added the entry beside the removal did not bring it back.
+        """
+        return any(
+            _is_ancestor(self.root, removal, addition)
+            for removal in self.removed.get(entry, ())
+            for addition in self.added.get(entry, ())
+        )
 
     def earlier(self, entry: Entry) -> Set[Entry]:
         """Return the entries from which commits of the branch reworded an entry."""
@@ -105,18 +119,31 @@ def branch_history(root: Path) -> BranchHistory:
     # Merges are asked too: a name that two clones gave out is changed in one.
     log = git_says(root, *_LOG.split(), _PATH) or b""
     changed: set[Entry] = set()
-    removed: set[Entry] = set()
+    added: dict[Entry, set[str]] = {}
+    removed: dict[Entry, set[str]] = {}
     reworded: dict[Entry, set[Entry]] = {}
-    for commit in log.split(b"\0"):
-        lines = commit.splitlines()
+    for commit in log.split(b"\0")[1:]:
+        heading, *lines = commit.splitlines()
+        name, _, parents = heading.decode("ascii").partition(":")
         before = _entries(lines, b" -")
         after = _entries(lines, b" +")
         changed |= before.keys() ^ after.keys()
         lost = before.keys() - after.keys()
-        removed |= {entry for entry in lost if before[entry] == b"-"}
+        for entry in lost:
+            if before[entry] == b"-":
+                removed.setdefault(entry, set()).add(name)
+        is_merge = " " in parents
+        for entry in after.keys() - before.keys():
+            if after[entry] == b"+" and not is_merge:
+                added.setdefault(entry, set()).add(name)
         for entry, replaced in _replaced(lost, after):
             reworded.setdefault(entry, set()).add(replaced)
-    return BranchHistory(changed, removed, reworded)
+    return BranchHistory(root, changed, added, removed, reworded)
+
+
+@cache
+def _is_ancestor(root: Path, earlier: str, later: str) -> bool:
+    return git_says(root, "merge-base", "--is-ancestor", earlier, later) is not None
 
 
 def _replaced(lost: Iterable[Entry], after: Iterable[Entry]) -> Iterator[tuple[Entry, Entry]]:
