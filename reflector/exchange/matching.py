@@ -175,8 +175,10 @@ def candidate_ids(
     own_ids = [new_id, *(renamed_ids.get(event_id, event_id) for event_id in theirs.ids)]
     # An older version gave the second event of an id an id from its data here.
     former_ids = [identity(theirs.type, "beside", event_id, data_hash) for event_id in own_ids]
-    beside = id_beside(theirs.type, theirs.birth)
-    return list(dict.fromkeys([*own_ids, *theirs.ids, beside, *former_ids]))
+    # A merge brings a renaming by git as the birth of the bullet that got the name.
+    types = [theirs.type, *([ev.BULLET_ADDED] if theirs.type == ev.BULLET_RECOUNTED else [])]
+    beside = [id_beside(type_, theirs.birth) for type_ in types]
+    return list(dict.fromkeys([*own_ids, *theirs.ids, *beside, *former_ids]))
 
 
 def is_kept_beside(type_: str) -> bool:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from reflector.exchange.matching import Birth, TheirEvent, candidate_ids, id_beside
 from reflector.exchange.merge import merge_ledger
 from reflector.exchange.transfer import exported, load_ledger
 from reflector.ledger.store import Ledger
@@ -148,6 +149,14 @@ def test_rules_that_exchange_names_keep_verdicts(clones: tuple[Clone, Clone]) ->
     merge_ledger(two.ledger, lambda: lines, rename=True)
     exchange(clones)
     assert_agreed(clones)
+
+
+def test_renaming_is_known_as_the_birth_it_became() -> None:
+    """A third ledger may bring a renaming as a birth before the renaming itself arrives."""
+    birth = Birth("origin", 7, "recount", "hash")
+    renaming = TheirEvent("bullet.recounted", birth, ("recount",))
+    ids = candidate_ids(renaming, "recount", {}, "hash")
+    assert id_beside("bullet.added", birth) in ids
 
 
 @pytest.mark.parametrize("seed", first_fast(4, range(20)))
