@@ -26,7 +26,7 @@ SELECT
         WHEN bullet.recounted_at > bullet.position AND tag.position <= bullet.recounted_at THEN 'recounted'
         WHEN tag.position < bullet.position THEN 'unknown_bullet'
         ELSE 'retracted'
-    END AS disposition,  -- text: `counted`, `neutral`, `unknown_bullet`, `retired_bullet`, `unknown_tag`, `malformed`, or the reason why a model's verdict was [dropped](judging.md#what-a-models-verdict-needs); of a tag that no longer counts: `retracted`, `recounted`, `double`
+    END AS disposition,  -- text: `counted`, `neutral`, `unknown_bullet`, `retired_bullet`, `unknown_tag`, `malformed`, or the reason why a model's verdict was [dropped](judging.md#evidence-for-a-models-verdict); of a tag that no longer counts: `retracted`, `recounted`, `double`
     CASE WHEN tag.active = 1 AND bullet.name IS NOT NULL AND repeated.position IS NULL THEN 1 ELSE 0 END AS counts,  -- number: 1 if it counts under the current policy
     (
         SELECT {said.value => rationale}
