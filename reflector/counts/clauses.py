@@ -47,16 +47,16 @@ _FORBIDDING = frozenset(
     " forbid forbids forbidden prohibit prohibited banned ever please directly direct raw"
     " explicit explicitly manual manually any all more new extra the a an your our its their"
     " this these those use using used uses utilize call calling calls invoke invoking write"
-    " writing add adding import importing run running execute executing introduce"
-    " introducing create creating rely reach on employ declare insert install installing"
-    " pass passing leave skip bypass hooks edit editing files file with via by through from"
-    " like such as eg e g i ie or and nor either both patterns pattern code that require"
-    " requires requiring statements statement keyword keywords operator operators commands"
-    " command flag flags option options methods method functions function macros macro types"
-    " type but just simply always only even nunca jamas evita evitar evite nao usar utilizar"
-    " utilices ejecutar executar ejecutes agregar adicionar importar llamar chamar crear"
-    " criar haga hagas hagan hacer hace haz fazer el la los las o os y ou ni en vez"
-    " lugar de em un una um uma".split()
+    " writing add adding import importing run running execute executing introduce introducing"
+    " create creating rely reach on employ declare insert install installing pass passing set"
+    " setting leave skip bypass hooks edit editing files file with via by through from like"
+    " such as eg e g i ie or and nor either both patterns pattern code that require requires"
+    " requiring statements statement keyword keywords operator operators commands command flag"
+    " flags option options methods method functions function macros macro types type but just"
+    " simply always only even nunca jamas evita evitar evite nao usar utilizar utilices"
+    " ejecutar executar ejecutes agregar adicionar importar llamar chamar crear criar haga"
+    " hagas hagan hacer hace haz fazer el la los las o os y ou ni en vez lugar de em un una um"
+    " uma".split()
 ) | {"don’t", "jamás", "não", "faça", "façam"}
 _OF_PROGRAMS = frozenset("bare global globally installed plain system wide".split())
 _LATIN_WORD = lazy_pattern(r"[^\W\d_\u3000-\u9fff\uac00-\ud7af]+")

@@ -38,7 +38,8 @@ from reflector.text.lazy import lazy_pattern
 PATH = (
     r"(?:[\w.*@-]+/)+(?:[\w*@-]*\.[\w*]+|(?![\w*]))|\*\.\w+"
     r"|(?![A-Z]\w*\.js\b)[\w-]+(?:\.[\w-]+)*\.(?:py|[jt]sx?|rs|go|md|json|ya?ml|toml|sh|sql|s?css"
-    r"|html|proto|prisma|graphql|tf|lock|txt|vue|svelte|java|kt|rb|php|cs|swift)\b|(?<!\w)\.env(?:\.[a-z]+)?\b"
+    r"|html|proto|prisma|graphql|tf|lock|txt|vue|svelte|java|kt|rb|php|cs|swift)\b"
+    r"|(?<!\w)\.env(?:\.[a-z]+)?\b"
 )
 _WORD = lazy_pattern(r"\w+")
 #: Programs that a shell runs. A rule about one is about commands, not about code.

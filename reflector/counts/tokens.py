@@ -82,6 +82,8 @@ _ENDING = lazy_pattern(r"\.(?!env|git)[a-z]{1,5}")
 #: The beginning of a part for you to fill in, as in `fix/<issue>`. An attribute such as
 #: `#[expect()]` is not one.
 _PLACEHOLDER = lazy_pattern(r"[<{…$]|(?<!#)(?<!#!)\[(?!\w+\()|\.\.\.")
+#: A folder for you to fill in, as in `src/<name>/a.ts`.
+_FOLDER_PLACEHOLDER = lazy_pattern(r"(?<=/)<[\w -]+>(?=/)")
 #: A file for you to fill in, as in `uv run <script>`.
 _FILE_PLACEHOLDER = lazy_pattern(r"\s*<[\w -]*(?:script|file|path)[\w. -]*>", re.IGNORECASE)
 
@@ -242,7 +244,7 @@ def _text_of(written: str) -> str:
 
     For a function, only its name and the bracket remain, because calls have arguments.
     """
-    fixed = _PLACEHOLDER.split(written, maxsplit=1)[0]
+    fixed = _PLACEHOLDER.split(_FOLDER_PLACEHOLDER.sub("*", written), maxsplit=1)[0]
     if fixed.endswith("()]"):
         fixed = fixed.removesuffix("]")
     token = " ".join(fixed.removesuffix(")").split()).rstrip("\"'=,;-")

@@ -230,6 +230,7 @@ def test_restricted_ban_is_not_counted(rule: str) -> None:
         "Don't use the `getRows` function directly, it is slow.",
         "Never use `getRows` to avoid slow pages.",
         "Avoid `getRows` in TypeScript.",
+        "Do NOT set `getRows`.",
         "Avoid `getRows`/`allRows` because they are slow when many rows exist.",
     ],
 )
@@ -252,6 +253,7 @@ GO = "Run `go vet ./...` before you commit Go changes."
         ("Run `make a` after code changes.", "/app/README.md", 0),
         ("Run `make watch` - builds on changes.", "/app/a.rs", 0),
         ("Run `make a` - after each change.", "/app/a.rs", CAME_UP),
+        ("`make a` — run **immediately** after each change.", "/app/a.rs", CAME_UP),
     ],
 )
 def test_occasion_needs_a_changed_file(rule: str, file: str, came_up: int) -> None:

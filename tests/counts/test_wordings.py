@@ -128,6 +128,8 @@ def test_removed_file_is_not_written() -> None:
         ("Never create files in `legacy/`.", patches("Add", "legacy/a.ts"), "broken"),
         ("Never create files in `legacy/`.", patches("Update", "legacy/a.ts"), ""),
         ("Never create `NOTES.md`.", writes("/app/NOTES.md"), "broken"),
+        ("Do not add `plugins/<name>/.codex/`.", writes("/app/plugins/a/.codex/b.md"), "broken"),
+        ("Do not add `plugins/<name>/.codex/`.", writes("/app/plugins/a/b.md"), ""),
         ("Do not add `.codex/` or `.agents/`.", writes("/app/.agents/a.md"), "broken"),
         ("Write guidance into `AGENTS.md`, not `CLAUDE.md`.", runs("git add CLAUDE.md"), ""),
         ("Don't put business logic in `routes/`.", writes("/app/routes/a.ts"), ""),
