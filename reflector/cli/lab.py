@@ -205,8 +205,9 @@ def reparse(place: Place, sessions: tuple[str, ...], dry_run: bool) -> None:
             for id in ids:
                 recounted += recount(ledger, counts=config.checked_counts, session_id=id)
     if recounted:
-        change = "Counted now" if config.checked_counts else "No longer counted"
-        note(f"{change}: {counted(recounted, 'earlier answer')} to `check`")
+        change = "now" if config.checked_counts else "no longer"
+        answers = counted(recounted, "earlier answer")
+        note(f"The counters {change} include {answers} to `check`.")
     if place.answers(readings):
         return
     rows = [
