@@ -57,6 +57,7 @@ MERGING = ("tests/exchange/test_merge.py",)
 PAIRED = ("tests/exchange/test_two_machines.py",)
 PARTED = ("tests/exchange/test_parted.py",)
 GIT_NAMES = ("tests/exchange/test_git_names.py",)
+HISTORIES = ("tests/exchange/test_histories.py",)
 ACTS = "reflector/changes/acts.py"
 TAKEBACK = "reflector/changes/takeback.py"
 MERGE_TEXT = "reflector/cli/changes.py"
@@ -1047,6 +1048,13 @@ MUTATIONS = [
     ),
     Mutation(MERGE, "if is_renaming(event.type, event.actor, facts):", "if False:", GIT_NAMES),
     Mutation(FILE_EDITS, "self._arrived = arriving", "self._arrived = {}", GIT_NAMES),
+    Mutation(
+        SAME_BULLETS,
+        "matched.joined |= dict.fromkeys(rule.ours - {our_name}, our_name)",
+        "pass",
+        HISTORIES,
+    ),
+    Mutation(FILE_EDITS, "if not self._history.is_back(entry):", "if False:", HISTORIES),
     Mutation(SURVEYED, "checked if own else until_now(checked)", "checked", PAIRED),
     Mutation(SAME_BULLETS, "            self._with_its_text(their_bullets),\n", "", PAIRED),
     Mutation(
