@@ -23,6 +23,7 @@ from typing import Any
 
 import reflector
 from reflector.cli.app import run
+from reflector.judges.reading.wordings import all_wordings
 from tests.kills import die_before
 from tests.road.agent import REFLECTOR
 
@@ -31,10 +32,21 @@ _PATIENCE = 120
 
 
 def preload() -> None:
-    """Load the whole program, so that a forked command starts at once."""
+    """Load the whole program and compile its expressions, so that a forked command starts at
+    once.
+    """
     for module in pkgutil.walk_packages(reflector.__path__, "reflector."):
         if not module.name.endswith("__main__"):
-            import_module(module.name)
+            for value in vars(import_module(module.name)).values():
+                _compile(value)
+    for wording in all_wordings():
+        _compile(wording.expression)
+
+
+def _compile(value: object) -> None:
+    """Compile an expression that would be compiled when a command first uses it."""
+    for method in ("search", "match", "fullmatch", "finditer", "findall", "sub", "split"):
+        getattr(value, method, None)
 
 
 @dataclass(frozen=True)

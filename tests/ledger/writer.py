@@ -21,7 +21,11 @@ from reflector.ledger.store import Ledger
 from .events import added, reflected, window
 
 _CONTEXT = multiprocessing.get_context("forkserver")
-_CONTEXT.set_forkserver_preload(["__main__", "tests.ledger.writer"])
+#: The last two are imported by the first connection to PostgreSQL, which would be most of the time
+#: of a writer's start.
+_CONTEXT.set_forkserver_preload(
+    ["__main__", "tests.ledger.writer", "psycopg", "sqlalchemy.dialects.postgresql.psycopg"]
+)
 
 
 @dataclass(frozen=True)
