@@ -75,7 +75,8 @@ _AFTER_CODE = _END_OF_WORK._replace(
 )
 #: The description of a command: "`make watch` - builds on changes".
 _DESCRIPTION = lazy_pattern(
-    r"(?<=`)\s+[-–—]\s+(?!(?:[\w*]+\s+){0,3}(?:before|after|when(?:ever)?|once|if|each|every|for)\b).*",
+    r"(?<=`)\s+[-–—]\s+(?!(?:[\w*]+\s+){0,3}(?:before|after|when(?:ever)?|once|if|each"
+    r"|every|for)\b).*",
     re.IGNORECASE | re.DOTALL,
 )
 #: In the order of the search: a rule has the first occasion that it names.

@@ -250,5 +250,7 @@ def _text_of(written: str) -> str:
     token = " ".join(fixed.removesuffix(")").split()).rstrip("\"'=,;-")
     if _ENDING.fullmatch(token):
         return f"*{token}"
-    is_word = any(map(str.isalnum, token)) and not (fixed != written and token in KEYWORDS)
+    is_word = any(map(str.isalnum, token))
+    if fixed != written and (token in KEYWORDS or (token in PROGRAMS and " -" in written)):
+        return ""  # it stands for too many commands
     return token if is_word and len(token) <= _MOST_CHARACTERS else ""

@@ -23,6 +23,8 @@ def _written(text: str) -> str:
         ("Call `getUser()` on the server.", "getUser("),
         ("Be kind and/or brief.", ""),
         ("Use `x` or `ok`.", ""),
+        ("Use `gh ... --body-file a` or `gh <command>`.", "gh"),
+        ("Use `gh ... --body-file a`.", ""),
         ("`make lint && make test` must pass.", "make lint make test"),
         ("Mark it with `#[expect()]` or `[allow()]`.", "#[expect( [allow("),
     ],
