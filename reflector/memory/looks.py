@@ -65,11 +65,14 @@ class Looks:
 
     @classmethod
     def of(cls, project: Project) -> Looks:
-        """Return the kept looks. A file in another format counts as no looks."""
+        """Return the kept looks. A file in another format counts as no looks.
+
+        Earlier versions kept a third value of each look, the state of the file.
+        """
         kept = project.read_kept(_LOOKS)
         with suppress(TypeError, KeyError, AttributeError):
             return cls(
-                {name: Look(*look) for name, look in kept["files"].items()},
+                {name: Look(*look[:2]) for name, look in kept["files"].items()},
                 {root: Seen(*times) for root, times in kept["seen"].items()},
                 [NewEvent(**event) for event in kept["events"]],
                 list(kept["filled"]),

@@ -1,5 +1,6 @@
 """The drain compares watched files at a session's end, and at a start if one of them changed."""
 
+import json
 import os
 import time
 from collections.abc import Callable
@@ -34,6 +35,18 @@ def drained(world: World, monkeypatch: pytest.MonkeyPatch) -> World:
 def test_drain_records_changes(drained: World) -> None:
     drained.begins().edits("CLAUDE.md", "make test", "make check")
     drain_project(Project.at(drained.root))
+    assert [event["by"] for event in drained.events()] == ["agent"]
+
+
+def test_looks_of_an_earlier_version_count(drained: World) -> None:
+    (kept,) = drained.home.rglob("memory-looks.json")
+    looks = json.loads(kept.read_text())
+    looks["files"] = {name: [*look, "state"] for name, look in looks["files"].items()}
+    kept.write_text(json.dumps(looks))
+    drained.begins().edits("CLAUDE.md", "make test", "make check")
+
+    drain_project(Project.at(drained.root))
+
     assert [event["by"] for event in drained.events()] == ["agent"]
 
 
