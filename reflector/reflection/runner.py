@@ -144,7 +144,8 @@ class Runner(Recorder):
 
         def rank(window: WindowRow) -> tuple[bool, int]:
             recorded = self.ledger.event(window.event_id)
-            cites = recorded is not None and names_in_window(recorded)
+            kinds = ("cited", "carried")  # a forged trajectory may have any value there
+            cites = recorded is not None and any(window_names(recorded, kind) for kind in kinds)
             return not cites, window.position
 
         return sorted(windows, key=rank)
