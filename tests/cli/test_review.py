@@ -198,7 +198,7 @@ def test_error_shows_that_the_session_does_not_cite(agent: Agent) -> None:
 
 def test_error_shows_that_the_rule_is_gone(agent: Agent) -> None:
     agent.call("remove", "pat-001")
-    assert "the rule pat-001 no longer counts" in verdict(
+    assert "verdicts on pat-001 no longer count" in verdict(
         agent, "s-0", "pat-001", "harmful", code=2
     )
 

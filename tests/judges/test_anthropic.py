@@ -79,7 +79,7 @@ def test_ours_is_the_only_credential_that_is_sent(
     [
         ("", "set ANTHROPIC_API_KEY"),
         ("sk-ant\nxyz", "such as a line break"),
-        ("schlüssel", "set it"),
+        ("schlüssel", "set the key again"),
     ],
 )
 def test_unusable_key_sends_nothing_and_is_not_shown(api: Api, key: str, said: str) -> None:
