@@ -13,7 +13,7 @@ module.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
 from typing import TYPE_CHECKING
@@ -155,7 +155,7 @@ def weeks(ledger: Ledger, then: Past) -> list[Week]:
         if counted:
             counted.corrections += event.fact("corrections", 0)
             counted.known |= tells_more(event.facts)
-    return list(_without_gaps(by_monday))
+    return [by_monday.get(begins, Week(begins, [])) for begins in without_gaps(by_monday)]
 
 
 def _count_verdicts(
@@ -171,13 +171,15 @@ def _count_verdicts(
             session.harmful += verdict.tag < 0
 
 
-def _without_gaps(by_monday: Mapping[str, Week]) -> Iterator[Week]:
-    """Yield the weeks in order. Short gaps are filled with empty weeks, gaps of years are not."""
+def without_gaps(mondays: Iterable[str]) -> Iterator[str]:
+    """Yield the Mondays in order. Gaps are filled with the Mondays between, gaps of years are
+    not.
+    """
     previous: date | None = None
-    for begins in sorted(filter(None, by_monday)):  # "" has the sessions without a time
+    for begins in sorted(filter(None, mondays)):  # "" is the week of events without a time
         day = date.fromisoformat(begins)
         while previous and _WEEK < day - previous < _MAX_GAP:
             previous += _WEEK
-            yield Week(str(previous), [])
+            yield str(previous)
         previous = day
-        yield by_monday[begins]
+        yield begins

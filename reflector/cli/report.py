@@ -149,8 +149,8 @@ def _lines(
 def _days(summary: Summary) -> str:
     """Return the period, such as `21 to 28 Nov` or `24 Oct to 2 Nov`.
 
-    If the dates are in different years, both have their year. The year is also shown if it is not
-    this one.
+    Return "Up to now" if the ledger has no dated event. One day is shown once. If the dates are in
+    different years, both have their year. The year is also shown if it is not this one.
     """
     try:
         begins = datetime.fromisoformat(summary.begins).astimezone()

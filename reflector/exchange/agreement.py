@@ -156,8 +156,8 @@ def _renamings_in(history: Sequence[Event], origin: str) -> Renamings:
 def _under_later_names(
     placed_events: Sequence[_PlacedEvent], renamings: Renamings
 ) -> Iterator[Event]:
-    """Yield the events. An event about a bullet that git renamed later gets the bullet's later
-    name.
+    """Yield the events under later names. A renaming becomes the addition of a second bullet under
+    the old name, and an event only about a second name is dropped.
 
     If git gives a name to other advice, a ledger adds its bullet under another name, with a
     baseline. The counts from before belong to that bullet, and not to the bullet that has the name
@@ -166,14 +166,15 @@ def _under_later_names(
     texts: dict[tuple[bool, str, str], str] = {}
     for placed in placed_events:
         event = placed.event
-        whose = (MERGED in event.meta, placed.origin)
+        ledger = (MERGED in event.meta, placed.origin)
         for bullet in bullets_brought(event.type, event.facts):
-            texts[*whose, bullet["name"]] = bullet["text"]
+            texts[*ledger, bullet["name"]] = bullet["text"]
         if renamed_into(event.type, event.facts):
             name = event.facts["name"]
-            # The name stays, with the other advice; the counts moved.
+            # The old name becomes a bullet of its own, first with its old text. Git's revision
+            # follows and gives it the other advice.
             section = name.partition("-")[0]
-            text = texts.get((*whose, name), REDACTED)
+            text = texts.get((*ledger, name), REDACTED)
             advice = {"name": name, "section": section, "text": text}
             yield replace(event, type=ev.BULLET_ADDED, data=advice)
             if event.type == ev.BULLET_REMOVED:

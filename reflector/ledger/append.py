@@ -158,9 +158,10 @@ def just_after(time: str) -> str:
         return written(datetime.fromisoformat(time) + timedelta(microseconds=1))
     except (OverflowError, ValueError) as error:
         raise LedgerCorrupt(
-            f"the ledger's last event has the time {time!r}, and no event can have a later time; "
-            "run `reflector verify`. If the head is the only fault that `verify` reports, run "
-            "`reflector rebuild --fix`. If `verify` reports other faults, restore a backup"
+            f"reflector cannot append an event, because it cannot compute a time after {time!r}, "
+            "the time of the ledger's last event; run `reflector verify`. If the head is the only "
+            "fault that `verify` reports, run `reflector rebuild --fix`. If `verify` reports other "
+            "faults, restore a backup"
         ) from error
 
 

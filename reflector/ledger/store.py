@@ -173,12 +173,14 @@ class Ledger(Reader):
 
         Appended events are part of the connection's transaction. The host program commits it or
         rolls it back, and other writers wait until then. `Ledger.open` must have created the
-        ledger.
+        ledger. An append raises LedgerMisused for a connection that does not allow it;
+        docs/embedding.md lists these connections.
 
         Raises:
-            LedgerMisused: The connection commits each statement on its own, may only read, has
-                another isolation level, or does not check foreign keys (SQLite).
-            LedgerUnavailable: There is no ledger, no such playbook, or an older or newer ledger.
+            LedgerMisused: The connection is closed.
+            LedgerUnavailable: The database is in memory, or contains no ledger, no such playbook,
+                an older ledger, or a ledger of a newer revision.
+            LedgerTooNew: A newer version of reflector wrote the tables of the playbook.
         """
         from reflector.ledger.hosts import HostEngine
 

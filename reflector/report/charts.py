@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from markupsafe import Markup, escape
 
+from reflector.audit.stats import without_gaps
+
 if TYPE_CHECKING:
     from reflector.ledger.answers import Group
     from reflector.report.page import Page
@@ -54,7 +56,7 @@ def draw(page: Page, shown: Callable[[str], str]) -> dict[str, list[Markup]]:
         if page.weeks:
             charts["weeks"].append(_weeks(page, width))
         if page.stats.whole.tokens:
-            charts["cost"].append(_cost(page, width, shown))
+            charts["cost"].append(_tokens_by_week(page, width, shown))
         if page.context.shown:
             charts["shown"].append(_shown(page, width))
     return charts
@@ -84,10 +86,10 @@ def _weeks(page: Page, width: int) -> Markup:
     return _chart(shapes + _week_labels(begins, width, top + 6), width, top + 18)
 
 
-def _cost(page: Page, width: int, shown: Callable[[str], str]) -> Markup:
+def _tokens_by_week(page: Page, width: int, shown: Callable[[str], str]) -> Markup:
     """Return the chart of tokens by week and model, with the names of the models above it."""
     spent = page.stats.spent
-    begins = sorted({week for week, _ in spent})
+    begins = [*without_gaps({week for week, _ in spent})]
     totals: Counter[str] = Counter()
     for (_, model), group in spent.items():
         totals[model] += group.tokens

@@ -6,8 +6,10 @@ from collections import Counter
 from decimal import Decimal
 from typing import TYPE_CHECKING, NamedTuple
 
+from reflector.audit.dates import period_of
 from reflector.audit.standing import Standing, verdicts_in
 from reflector.events import event as ev
+from reflector.events.event import written
 from reflector.events.registry import WINDOW_TYPES
 from reflector.prices import spent_on
 
@@ -37,19 +39,20 @@ class Summary(NamedTuple):
 def summary_of(ledger: Ledger, then: Past, begins: str, first: int) -> Summary:
     """Return the summary of the events after a position, up to a moment.
 
-    begins  the name of the position, such as a date
+    begins  the moment that names the position: a time, a position or a session
 
     Raises:
         LedgerError: the ledger cannot be read.
     """
     last = then.position
     times = {event.position: event.recorded_at for event in ledger.at([first + 1, last])}
-    is_time = begins.startswith("20")
+    ends = times.get(last, "")
+    period = period_of(begins)
     windows = ledger.events(types=WINDOW_TYPES, after=first, upto=last)
     questions, cost = _asked(ledger, first, last)
     return Summary(
-        begins=begins if is_time else times.get(first + 1, ""),
-        ends=times.get(last, ""),
+        begins=written(period.first) if period else times.get(first + 1, ends),
+        ends=ends,
         sessions=len({event.session_id or event.event_id for event in windows}),
         helped=_verdicts(ledger, then, first, 1),
         harmed=_verdicts(ledger, then, first, -1),

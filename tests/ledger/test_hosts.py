@@ -135,8 +135,10 @@ def test_a_closed_connection_is_refused(host: Host) -> None:
 
 def test_autocommit_is_refused_with_the_reason(host: Host) -> None:
     loose = host.execution_options(isolation_level="AUTOCOMMIT")
-    with loose.connect() as connection, pytest.raises(LedgerMisused, match="AUTOCOMMIT"):
-        Ledger.on(connection).append([added("pat-001")])
+    with loose.connect() as connection:
+        ledger = Ledger.on(connection)
+        with pytest.raises(LedgerMisused, match="AUTOCOMMIT"):
+            ledger.append([added("pat-001")])
     assert names(host) == ([], [])
 
 

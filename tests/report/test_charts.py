@@ -1,14 +1,19 @@
 """The charts and small pictures of a report: shapes, words and classes, and nothing else."""
 
 import re
+from dataclasses import replace
+from datetime import timedelta
 from itertools import pairwise
+from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
 
 from reflector.audit.blame import Step
+from reflector.events import event as ev
 from reflector.report import charts, pictures
-from tests.report.conftest import Reader, report
+from tests.ledger.events import about, window
+from tests.report.conftest import BEGIN, Reader, at, report
 from tests.road.agent import Agent
 
 _ATTRIBUTES = {
@@ -59,6 +64,19 @@ def test_each_chart_is_wide_and_narrow(agent: Agent) -> None:
     html = report(agent)
     widths = re.findall(r'<svg class="chart" viewBox="0 0 (\d+) ', html)
     assert widths == ["700", "330"] * 3
+
+
+def test_chart_of_tokens_shows_weeks_without_tokens(tmp_path: Path) -> None:
+    project = Agent.in_folder(tmp_path, {})
+    with at(BEGIN), project.open_ledger() as ledger:
+        for number in (0, 1):
+            with at(BEGIN + timedelta(days=21 * number)):
+                recorded = window(number, f"session-{number}")
+                answered = about(ev.REFLECTION_ANSWERED, recorded, answer="{}", model="haiku")
+                ledger.append([recorded, replace(answered, meta={"input_tokens": 1000})])
+    charts_of_page = re.findall(r'<svg class="chart".*?</svg>', report(project), re.DOTALL)
+    wide, _ = [chart for chart in charts_of_page if 'class="m1"' in chart]
+    assert re.findall(r">(\d+ \w{3})<", wide) == ["24 Nov", "8 Dec"]
 
 
 def test_course_of_unjudged_rule_is_empty() -> None:

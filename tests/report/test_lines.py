@@ -74,6 +74,24 @@ def test_report_prints_its_last_days(project: Agent) -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("since", "days"),
+    [
+        ("20", "24 Nov to 14 Dec 2025"),
+        ("26", "14 Dec 2025"),
+        ("2025-12", "1 to 14 Dec 2025"),
+        ("20ab", "14 Dec 2025"),
+    ],
+)
+def test_report_shows_the_days_since_a_moment(project: Agent, since: str, days: str) -> None:
+    with at(BEGIN), project.open_ledger() as ledger:
+        ledger.append([added(f"pat-{number:03}", f"Rule {number}.") for number in range(25)])
+        with at(BEGIN + timedelta(days=20)):
+            ledger.append([window(1, "20abcdef")])
+    lines = project.call("report", "--since", since).out.splitlines()
+    assert [line.partition(":")[0] for line in lines if "recorded," in line] == [days]
+
+
 def test_report_of_nothing_prints_zeros(project: Agent) -> None:
     out = project.call("report", "--out", project.project.parent / "page.html").out
     assert "0 sessions recorded, 0 verdicts (0 helped, 0 harmed) and 0 new rules" in out
