@@ -316,7 +316,7 @@ def take_version(ledger: Ledger, root: Path, theirs: Loaded, digest: str, before
     additions = [version.addition(edit) for edit in version.edits if edit.kind == "add"]
     renamings = version.renamings()
     changes = [version.changed(edit) for edit in version.edits if edit.kind != "add"]
-    events = list(chain(*additions, renamings, *changes))
+    events = list(chain(*additions, renamings, *changes, version.second_names()))
     ledger.append(events, tx=ledger.draw() if events else None)
     return len(events)
 
@@ -353,6 +353,9 @@ class _Version:
         self._new_names: dict[str, str] = {}
         #: The renamed bullets, by names that other bullets of the ledger had.
         self._arrived: dict[str, BulletRow] = {}
+        #: The bullets that the version also has under a name that the ledger never used, with these
+        #: additions.
+        self._second_names: list[tuple[BulletRow, Change]] = []
 
     def _of_one_bullet(self, edit: Change) -> list[Change]:
         """Return the edit; of a bullet that the file had under another name, and has no more, a
@@ -380,7 +383,10 @@ class _Version:
             return self._with_new_name(row, edit)
         row = self._with_earlier_words(edit)
         if row is not None:
-            return [] if row.name in self._their_names else [self._moved(row, edit.name or "")]
+            if row.name not in self._their_names:
+                return [self._moved(row, edit.name or "")]
+            self._second_names.append((row, edit))
+            return []
         removed = self._rows.get(edit.name or "")
         if removed is None:
             return [_added(added(Bullet(edit.name or "", section, text)), GIT)]
@@ -406,11 +412,24 @@ class _Version:
         or removed the bullet of the old name.
         """
         if edit.name is None or row.name not in self._changed_names or self._is_stale(row):
+            self._second_names.append((row, edit))
             return []
         if edit.name not in self._rows:
             return [self._moved(row, edit.name)]
         # The ledger used the name for another bullet, so both have to agree on a third one.
         return [self._moved(row, self._names.next(row.section))] if self._was_changed(row) else []
+
+    def second_names(self) -> Iterator[NewEvent]:
+        """Yield the events that give a bullet the second name that it has in the version. Otherwise
+        the ledger could give the name to another bullet, and the clones would take the two for one.
+        """
+        for row, edit in self._second_names:
+            if edit.name is not None and edit.name not in self._rows:
+                into = self._new_names.get(row.name, row.name)
+                removal = Change("remove", edit.name)
+                place = of_file(*self._place, removal)
+                yield _added(edit._replace(helpful=0, harmful=0), GIT)
+                yield bullet_event(removal, *place, actor=GIT, reason="merged", into=into)
 
     def _is_stale(self, row: BulletRow) -> bool:
         """Return whether the version has a bullet's words under another name, and earlier words of

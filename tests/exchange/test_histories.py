@@ -170,6 +170,17 @@ def test_wording_before_git_is_the_same_rule(history: History) -> None:
     history.check()
 
 
+def test_second_name_of_a_rule_stays_taken(history: History) -> None:
+    one, two = history.clones
+    history.add(two)
+    one.take(two)
+    history.reword(one, last(one))
+    for clone in (one, two, one):
+        clone.pull_and_push()
+    history.add(one)
+    history.check()
+
+
 def test_rule_published_beside_its_removal_stays_removed(history: History) -> None:
     one, two = history.clones
     history.add(two)
