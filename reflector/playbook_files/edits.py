@@ -397,11 +397,13 @@ class _Version:
         if is_known and entry in self._history.removed:
             if not self._history.is_back(entry):
                 return []
+            if removed.status == "removed":
+                return _restored(removed, bullet, of_file(*self._place, edit))
             back = come_back(removed, self._names.next(section))
             return [_added(added(replace(back, section=section, text=text)), GIT)]
         replaced = {*self._history.removed} if is_known else self._history.earlier(entry)
         if removed.status == "removed" and wordings & replaced:
-            return _reworded(removed, bullet, of_file(*self._place, edit))
+            return _restored(removed, bullet, of_file(*self._place, edit))
         # A branch that never removed the bullet says nothing of its removal here.
         if is_known:
             return []
@@ -602,8 +604,8 @@ class Wordings:
         return {entry_in_file(replace(row.bullet, text=text)) for text in texts}
 
 
-def _reworded(row: BulletRow, bullet: Bullet, place: tuple[str | int, ...]) -> list[NewEvent]:
-    """Return the events that bring back a removed bullet with a new text and section."""
+def _restored(row: BulletRow, bullet: Bullet, place: tuple[str | int, ...]) -> list[NewEvent]:
+    """Return the events that bring back a removed bullet with the text and section of git."""
     changes = edits_between([row.bullet], [bullet], uncounted=[row.name])
     restoration = Change("restore", row.name)
     return [bullet_event(change, *place, actor=GIT) for change in (restoration, *changes)]

@@ -129,7 +129,7 @@ class Synced(NamedTuple):
     state       the file's state now; None if the user saved it meanwhile
     of_another  the copy of a file that another ledger wrote
     renamed     the names that the ledger gave to bullets of the file, by those in the file
-    returned    the removed bullets that git brought back in other words
+    returned    the removed bullets that git brought back
     """
 
     state: FileState | None
@@ -146,8 +146,8 @@ class Synced(NamedTuple):
             )
         for name in self.returned:
             yield (
-                f"you removed {name}, but git brought a new text of this rule, so the rule is "
-                f"back; to remove the rule again, run `reflector remove {name}`"
+                f"{name} was removed, but git brought the rule back; to remove the rule again, "
+                f"run `reflector remove {name}`"
             )
 
     @property

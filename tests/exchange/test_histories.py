@@ -134,8 +134,10 @@ class History:
     def check(self) -> None:
         """Exchange all changes twice, and check the laws of an exchange."""
         self.exchange()
+        states = [clone.rules() for clone in self.clones]
         self.exchange()
         agreed = self.clones[0].rules()
+        assert states.count(states[0]) < len(states) or agreed == states[0]
         for clone in self.clones:
             assert clone.rules() == agreed
         for rule, texts in self.texts.items():
@@ -152,6 +154,15 @@ class History:
 def history(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[History]:
     """Two clones that share a rule; the second ledger is a copy of the first one or not."""
     history = History(tmp_path, 2, is_copied=request.param == "copied")
+    yield history
+    for clone in history.clones:
+        clone.ledger.close()
+
+
+@pytest.fixture
+def three(tmp_path: Path) -> Iterator[History]:
+    """Three clones whose ledgers are copies."""
+    history = History(tmp_path, 3, is_copied=True)
     yield history
     for clone in history.clones:
         clone.ledger.close()
@@ -193,6 +204,29 @@ def test_rule_published_beside_its_removal_stays_removed(history: History) -> No
     assert removed.text not in [
         bullet.text for clone in history.clones for bullet in clone.bullets()
     ]
+
+
+def test_undone_removal_brings_a_rule_back(three: History) -> None:
+    _, two, other = three.clones
+    three.reword(other, last(other))
+    three.remove(two, last(two))
+    other.take(two)
+    two.pull_and_push()
+    three.undo(two, two.ledger.rows()[0])
+    other.pull_and_push()
+    three.check()
+
+
+def test_rule_with_two_names_stays(three: History) -> None:
+    _, two, other = three.clones
+    three.remove(two, last(two))
+    three.add(two, "ctx")
+    other.take(two)
+    three.reword(two, last(two))
+    three.reword(other, last(other))
+    three.undo(two, two.ledger.rows()[1])
+    three.remove(two, last(two))
+    three.check()
 
 
 @pytest.mark.parametrize("seed", first_fast(2, range(60)))

@@ -194,6 +194,11 @@ def test_removal_reaches_a_rule_whose_name_changed(removed_by: str) -> None:
     assert [one for one, _ in merged] == renamed[:1]
 
 
+def test_rule_stays_if_each_side_drops_one_name() -> None:
+    twins = [Bullet("pat-001", "pat", "One."), Bullet("pat-002", "pat", "One.")]
+    assert merge_versions(twins, twins[:1], twins[1:]) == [(twins[1], twins[1])]
+
+
 def test_new_name_given_by_them_is_theirs() -> None:
     base = [Bullet("pat-001", "pat", "One.")]
     theirs = [*base, Bullet("pat-002", "pat", "Two.")]

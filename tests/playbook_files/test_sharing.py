@@ -153,14 +153,14 @@ def test_session_gets_current_counts_and_no_retired_name(first: Clone) -> None:
     assert first.counts().keys() == {"pat-001"}
     first.git("revert", "--no-edit", "HEAD")
     assert "[pat-002]" not in first.hook("SessionStart")
-    assert first.counts().keys() == {"pat-001", "pat-003"}
+    assert first.counts().keys() == {"pat-001", "pat-002"}
     first.call("drain")
     first.playbook.write_bytes(first.playbook.read_bytes().replace(b"Two.", b"Run the tests."))
     first.call("drain")
     os.utime(first.playbook, ns=(1, 1))
     said = first.hook("SessionStart")
     assert "[pat-001] helpful=1 harmful=0 :: Run" in said
-    assert "[pat-003] helpful=0 harmful=0 :: Run" in said
+    assert "[pat-002] helpful=0 harmful=0 :: Run" in said
 
 
 def test_text_changed_on_both_sides_is_a_conflict(first: Clone, second: Clone) -> None:
@@ -222,15 +222,15 @@ def test_removal_outlives_a_move(
     assert second.is_clean()
 
 
-def test_undone_removal_gives_both_one_name(
+def test_undone_removal_keeps_the_name(
     first: Clone, second: Clone, removed_and_edited: Callable[..., str]
 ) -> None:
     removed_and_edited(["--section", "ctx"])
     first.call("undo", "pat-001")
     first.share("Undone")
     settle(second, first)
-    assert first.counts() == {"pat-002": ("Run the tests.", 2, 0)}
-    assert second.counts() == {"pat-002": ("Run the tests.", 1, 0)}
+    assert first.counts() == {"pat-001": ("Run the tests.", 2, 0)}
+    assert second.counts() == {"pat-001": ("Run the tests.", 1, 0)}
 
 
 @pytest.mark.parametrize("moved", first_fast(1, ["", "moved"]))
@@ -393,19 +393,19 @@ def test_reverted_removal_brings_back_evidence(first: Clone, second: Clone) -> N
     first.git("revert", "--no-edit", "HEAD")
     assert first.counts().keys() == {"pat-001"}
     first.git("revert", "--no-edit", "HEAD")
-    assert first.counts() == {"pat-001": ("Run the tests.", 0, 0), "pat-003": ("Two.", 1, 0)}
-    first.counted("pat-003", id="s-2")
-    first.share("Under its new name")
+    assert first.counts() == {"pat-001": ("Run the tests.", 0, 0), "pat-002": ("Two.", 1, 0)}
+    first.counted("pat-002", id="s-2")
+    first.push()
     second.pull()
-    assert second.counts() == {"pat-001": ("Run the tests.", 0, 0), "pat-003": ("Two.", 0, 0)}
+    assert second.counts() == {"pat-001": ("Run the tests.", 0, 0), "pat-002": ("Two.", 0, 0)}
     first.call("list")
     for clone in (first, second):
         clone.call("drain")
         assert clone.is_clean()
-    assert first.counts() == {"pat-001": ("Run the tests.", 0, 0), "pat-003": ("Two.", 2, 0)}
+    assert first.counts() == {"pat-001": ("Run the tests.", 0, 0), "pat-002": ("Two.", 2, 0)}
     assert first.playbook.read_bytes() == second.playbook.read_bytes()
     second.git("checkout", "-q", "HEAD~3")
-    assert second.counts().keys() == {"pat-001", "pat-003"}
+    assert second.counts().keys() == {"pat-001", "pat-002"}
 
 
 ATTRIBUTES = {"none": None, "some": b"*.py text\n", "without an end": b"*.py text\r\n*.md text"}
