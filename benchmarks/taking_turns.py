@@ -90,7 +90,7 @@ def mean(costs: Sequence[Append]) -> Append:
 
 def _main(url: str, number: int, turns: int, hands_to: int) -> None:
     begun: list[float] = []
-    real = append._begun  # called when the lock is requested
+    real = append._locked  # called when the lock is requested
 
     def noted(*arguments: object) -> object:
         begun.append(time.perf_counter())
@@ -98,7 +98,7 @@ def _main(url: str, number: int, turns: int, hands_to: int) -> None:
 
     batches = [made.reflection(number * 100_000 + turn, EVENTS)[1:] for turn in range(turns)]
     measured = []
-    with Ledger.open(url) as ledger, patch.object(append, "_begun", noted):
+    with Ledger.open(url) as ledger, patch.object(append, "_locked", noted):
         ledger.append([])
         print("ready", flush=True)
         for batch in batches:

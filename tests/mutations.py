@@ -1753,7 +1753,7 @@ MUTATIONS = [
         "_pause_is_over(trouble",
         RUNNER,
     ),
-    Mutation(RUN, "is_refused = self.backend.quotes and any(", "is_refused = any(", RUNNER),
+    Mutation(RUN, "asks_again = self.backend.quotes and any(", "asks_again = any(", RUNNER),
     Mutation(
         RUN,
         "if not self.backend.quotes and self._failure_of_another(window):",

@@ -243,12 +243,14 @@ class RuleSet:
         self.rules = {counting.rule.key: counting for counting in rules}
         #: By the words of which a text with the token contains one.
         self._sought = defaultdict[str, list[Sought]](list)
-        #: Those whose words are not in a call, those of files to read, those of messages, and those
-        #: that depend on earlier calls.
-        self._formed: list[Sought] = []
-        self._of_course: list[Sought] = []
+        #: Tokens of files to read.
         self._read: list[Sought] = []
+        #: Tokens that depend on earlier acts of a session.
+        self._of_course: list[Sought] = []
+        #: Tokens of commit messages.
         self._subjects: list[Sought] = []
+        #: Tokens of changed files, names and imports, whose words are not in a call.
+        self._formed: list[Sought] = []
         self._mentions = defaultdict[str, list[int]](list)
         self._occasions = defaultdict[Occasion, list[int]](list)
         #: The keys of the rules that an agent loads only at some files, by these files.
@@ -262,21 +264,22 @@ class RuleSet:
                 self._occasions[counting.occasion].append(key)
             deeds = counting.named | counting.negated
             for place, token in enumerate(counting.tokens):
-                if deeds >> place & 1:
-                    sought = sought_of(token, key, 1 << place)
-                    if token.form == READ:
-                        self._read.append(sought)
-                    if depends_on_course(token):
-                        self._of_course.append(sought)
-                    if token.form in subjects.FORMS:
-                        self._subjects.append(sought)
-                    elif token.form in OF_COURSE:
-                        continue
-                    elif token.form in (*FILES, NAME, IMPORT):
-                        self._formed.append(sought)
-                    else:
-                        for anchor in token.anchors:
-                            self._sought[anchor].append(sought)
+                if not deeds >> place & 1:
+                    continue
+                sought = sought_of(token, key, 1 << place)
+                if token.form == READ:
+                    self._read.append(sought)
+                if depends_on_course(token):
+                    self._of_course.append(sought)
+                if token.form in subjects.FORMS:
+                    self._subjects.append(sought)
+                elif token.form in OF_COURSE:
+                    continue
+                elif token.form in (*FILES, NAME, IMPORT):
+                    self._formed.append(sought)
+                else:
+                    for anchor in token.anchors:
+                        self._sought[anchor].append(sought)
 
     @cached_property
     def _sought_words(self) -> frozenset[str]:

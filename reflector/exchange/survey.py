@@ -102,21 +102,26 @@ class Survey:
         return {**self.our_names, **ours}
 
     def is_local(self, line: CheckedLine) -> bool:
-        """Return whether an event is only about the other ledger, whose own history proves it, or
-        about a second name of a bullet there.
+        """Return whether an event is not appended here, because it
+
+        - is only about the other ledger, whose own history proves it
+        - only restates the result of a merge there
+        - removes a name that git or an import replaced by another one
+        - only concerns a second name of a bullet there.
         """
-        event = line.prepared.event
-        if EVENT_TYPES[line.stored.type].merge is Merge.LOCAL or RESTATED in event.meta:
+        stored = line.stored
+        meta = line.prepared.event.meta
+        if EVENT_TYPES[stored.type].merge is Merge.LOCAL or RESTATED in meta:
             return True
         facts = line.prepared.facts or {}
-        if line.stored.type == ev.BULLET_REMOVED and is_renaming(event.type, event.actor, facts):
+        if stored.type == ev.BULLET_REMOVED and is_renaming(stored.type, stored.actor, facts):
             return True
-        if not is_of_name(event.type, event.actor, facts):
+        if not is_of_name(stored.type, stored.actor, facts):
             return False
         name = facts.get("name", "")
-        place = (name, line.stored.position, event.meta)
-        later_name = self.renamings.later_name(*place)
-        return later_name in self.second_names or self.renamings.is_joined(*place)
+        later_name = self.renamings.later_name(name, stored.position, meta)
+        is_joined = self.renamings.is_joined(name, stored.position, meta)
+        return later_name in self.second_names or is_joined
 
 
 class Collision(NamedTuple):

@@ -178,7 +178,8 @@ class Writing:
     """An open write transaction.
 
     known     (position, data hash) of those looked-up ids that the playbook contains
-    in_force  the current policy, None after an append
+    in_force  the current policy, whether any bullet was merged, and whether a retraction is
+              active; None after an append
     """
 
     sql: Statements
@@ -209,25 +210,28 @@ def transaction(
     """
     # A pipeline refuses COPY, which is faster for many rows.
     with engine.appending(pipelined=len(event_ids) < COPIED) as connection:
-        yield _begun(Statements(connection.cursor(), engine.dialect, playbook_id), event_ids)
+        yield _locked(Statements(connection.cursor(), engine.dialect, playbook_id), event_ids)
 
 
-def _begun(sql: Statements, event_ids: Sequence[str]) -> Writing:
-    """Lock the playbook's head, and look the ids up."""
-    head: Sequence[Any]
+def _locked(sql: Statements, event_ids: Sequence[str]) -> Writing:
+    """Lock the playbook's head, look the ids up, and read what is in force."""
+    in_force: InForce
     if sql.postgres:
         # All are sent at once. The first waits, so the others see what is committed by then.
+        # `patience() <> ''` is always true; evaluating it limits how long the first waits.
         locked = sql.run(f"{_HEAD} AND {patience()} <> '' FOR UPDATE")
         known_ids = sql.run(_KNOWN, event_ids) if event_ids else None
         in_force = sql.row(IN_FORCE, TABLES)
-        (head,) = locked.fetchall()
+        ((position, chain, recorded_at),) = locked.fetchall()
     else:
         (head,) = sql.execute(_HEAD_AND_IN_FORCE, TABLES, sql.id).fetchall()
-        in_force = head[3:] if head[3] is not None else None
+        position, chain, recorded_at, *in_force = head
+        if in_force[0] is None:  # the playbook has no projection yet
+            in_force = None
         known_ids = sql.run(_KNOWN, event_ids) if event_ids else None
     rows = known_ids.fetchall() if known_ids is not None else ()
-    known = {event_id: (position, data_hash) for event_id, position, data_hash in rows}
-    return Writing(sql, head[0], head[1], head[2], known, in_force)
+    known = {event_id: (place, data_hash) for event_id, place, data_hash in rows}
+    return Writing(sql, position, chain, recorded_at, known, in_force)
 
 
 def append(

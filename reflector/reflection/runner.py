@@ -202,8 +202,12 @@ class Runner(Recorder):
         )
 
     def _last_answer(self, window: WindowRow) -> tuple[int, Event | None]:
-        """Return the last iteration and its answer, or the next iteration and None if the last
-        answer could not be read.
+        """Return the last iteration and its answer, or the next iteration and None if the judge has
+        to be asked. The judge is asked
+
+        - if it has not answered, or the window is pending
+        - again, if this parser refused the answer or the model declined to answer
+        - again, if an earlier version did not finish to ask about the parts of the window.
         """
         if window.state == "pending":
             return 1, None
@@ -216,10 +220,10 @@ class Runner(Recorder):
         answer = answers[-1]
         iteration = int(answer.fact("iteration", 1))
         since = story[story.index(answer) + 1 :]
-        is_refused = self.backend.quotes and any(_asks_anew(event) for event in since)
+        asks_again = self.backend.quotes and any(_asks_anew(event) for event in since)
         # An earlier version asked about a large window in parts. If it did not finish them, the
         # whole window is asked about again.
-        if is_refused or answer.fact("parts", 1) > 1:
+        if asks_again or answer.fact("parts", 1) > 1:
             return iteration + 1, None
         return iteration, answer
 

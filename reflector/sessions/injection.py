@@ -437,17 +437,25 @@ class _Playbook(NamedTuple):
 def _read_playbook(
     folder: Path, path: str, first: int, ask: Callable[[], Known | None] | None = None
 ) -> _Playbook:
-    """Return the playbook.json of a project. Users know it by `path`.
+    """Return the playbook.json of a project: its bullets that can be cited, or the ledger's bullets
+    if the file's are not shown.
+
+    path   the name of the file for users
+    first  the lowest number of a new name
+    ask    reads the ledger of the file instead of `_of_ledger`
 
     Raises: OSError, LedgerStrange.
     """
     with open_ours(folder / _OWN_FILE) as file:
         state = os.fstat(file.fileno())
         loaded = load(file.read(MAX_BYTES + 1), first=first)
-    # A file that no ledger wrote cannot be another ledger's, and reading a ledger delays the start.
-    is_plain = loaded.last_updated is None and not loaded.problems and not loaded.uncounted
     hidden = {bullet.text for bullet in loaded.bullets if hidden_fault(bullet.text)}
-    known = None if is_plain and not hidden else (ask or partial(_of_ledger, folder))()
+    # A file that no ledger wrote cannot be another ledger's, and reading a ledger delays the start.
+    is_written = loaded.last_updated is not None
+    needs_ledger = is_written or loaded.problems or loaded.uncounted or hidden
+    known: Known | None = None
+    if needs_ledger:
+        known = ask() if ask is not None else _of_ledger(folder)
     live = known.bullets if known is not None else ()
     trouble = _trouble_of(loaded, known, path) or _hidden_trouble(hidden, live, path)
     if trouble is not None:

@@ -431,10 +431,9 @@ class _Course:
         scan = reading.scan
         new_keys = reading.new_keys
         session_keys = new_keys.union(*map(keys_of, reading.line))
-        shift = reading.passed
-        if not scan.start and scan.keys[0] not in new_keys:
-            # The session begins after the records of a fork's original.
-            shift = -_first_place(scan.keys, session_keys)
+        # Added to a place in the scan, this gives the place in the session. It is negative if the
+        # scan begins with the copies of a fork's original.
+        shift = reading.passed if scan.start else -_first_place(scan.keys, session_keys)
         self._line = reading.line
         self._places = scan.places
         self._shift = shift
@@ -574,6 +573,7 @@ def _telling_events(
     ledger: Ledger, reading: _Reading, recorded: NewEvent, mentions: _Mentions
 ) -> list[NewEvent]:
     """Return the events that record which bullets and lessons the session was shown."""
+    # The scan found the shown texts in the transcript, or the hook's notes name them.
     source = "transcript" if reading.scan.told else "hook"
     events = []
     for telling in mentions.tellings:

@@ -265,7 +265,9 @@ def _take_result(chain: _Chain, result: ToolResult) -> None:
 
 
 def _take_person(chain: _Chain, message: Message) -> None:
-    """End the steps of all citations, and add your words to them."""
+    """End the steps of all citations, count a turn, read the results beside your words, and add
+    your words to the citations.
+    """
     refuses = message.origin == "refusal"
     if not refuses:  # a refusal is not a turn of its own; the next message is
         chain.turn += 1
@@ -273,7 +275,7 @@ def _take_person(chain: _Chain, message: Message) -> None:
     for citation in chain.citations:
         citation.is_open = False
     for result in message.results:
-        if not result.is_error:
+        if not result.is_error:  # an error here is your refusal, and not how the command ended
             _take_result(chain, result)
     if message.text.strip() and chain.citations:
         is_asked = expression("asks").search(chain.last_text) is not None
