@@ -875,7 +875,7 @@ MUTATIONS = [
     Mutation(AGENT, "os.killpg(process.pid, signal.SIGKILL)", "process.kill()", JUDGED),
     Mutation(AGENT, "start_new_session=True", "start_new_session=False", JUDGED),
     Mutation(AGENT, "if state.proved != proof:", "if False:", JUDGED),
-    Mutation(AGENT, "    if output.kept:\n", "    if False:\n", JUDGED),
+    Mutation(AGENT, "    if output.forbidden:\n", "    if False:\n", JUDGED),
     Mutation(OFFERS, "{**consent.agreed_clients(), **named}", "named", ALLOWED),
     Mutation(OFFERS, "and not consent.agreed_clients()", "", ALLOWED),
     Mutation(AGENT, "if fault := client.version_fault(version):", "if False:", JUDGED),
@@ -1201,7 +1201,7 @@ MUTATIONS = [
     ),
     Mutation(EXCERPT, "elif message.origin in _PEOPLE and", "elif False and", SHOWN),
     Mutation(EXCERPT, "or result.call_id in runs", "", SHOWN),
-    Mutation(EXCERPT, "self.worths[place] = _Worth(0, 0, -(place + 1))", "pass", SHOWN),
+    Mutation(EXCERPT, "self.worths[place] = _Worth(_BEST, 0, -(place + 1))", "pass", SHOWN),
     Mutation(EXCERPT, "cost <= room and", "cost <= 2 * room and", SHOWN),
     Mutation(EXCERPT, "lambda: map(_redacted, messages())", "messages", SHOWN),
     # The evidence of a model's verdict.

@@ -116,8 +116,7 @@ def find_double_counts(
             surplus = sorted(tag for tag in reflections.surplus() if name in (None, tag.name))
         sessions = {tag.position: tag.session_id for tag in counted}
         classes = [_grouped(code, surplus, sessions) for code in CLASSES]
-        rows = (past or ledger).rows()
-        names = [row.name for row in rows if name in (None, row.name)]
+        names = [bullet for bullet in then.entries if name in (None, bullet)]
         by_policy = [then.counters(names, counting) for counting in COUNTINGS]
         totals = [
             Totals(bullet, *(Counters(*counters[bullet]) for counters in by_policy))

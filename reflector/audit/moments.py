@@ -186,7 +186,8 @@ def position_of(ledger: Ledger, moment: str) -> int:
 def span_of(ledger: Ledger, span: str) -> tuple[int, int]:
     """Return the positions of `A..B`. Without A it starts at the beginning, without B it ends now.
 
-    A time as A means the start of that time, so that its events are in the span.
+    A time as A is included, and so is B. A position or a session as A is not included: the span
+    starts after that position or after the session's last event.
 
     Raises:
         UnknownReference: the text is not a span.

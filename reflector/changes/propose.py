@@ -200,12 +200,12 @@ def _answers(proposal: Proposal, refusal: str | None) -> bool:
     return proposal.state in _DECIDED_STATES or is_made
 
 
-def read_proposals(ledger: Ledger, *, waiting: bool = True) -> list[Proposal]:
+def read_proposals(ledger: Ledger, *, only_waiting: bool = True) -> list[Proposal]:
     """Return the waiting proposals, or all of them, oldest first, without those whose text was
     erased.
     """
     known = fold_ledger(ProposalFold(), ledger)
-    return [proposal for proposal in known if proposal.state == "waiting" or not waiting]
+    return [proposal for proposal in known if proposal.state == "waiting" or not only_waiting]
 
 
 class ProposalFold:
@@ -266,7 +266,7 @@ def find_proposal(ledger: Ledger, beginning: str) -> Proposal:
 
     Raises: ProposalRefused.
     """
-    known = read_proposals(ledger, waiting=False) if beginning else []
+    known = read_proposals(ledger, only_waiting=False) if beginning else []
     matching = [proposal for proposal in known if proposal.id.startswith(beginning)]
     if len(matching) != 1:
         count = len(matching)
@@ -384,7 +384,7 @@ def sweep_proposals(ledger: Ledger) -> tuple[list[Proposal], list[Proposal]]:
 
     Raises: LedgerError.
     """
-    known = read_proposals(ledger, waiting=False)
+    known = read_proposals(ledger, only_waiting=False)
     rows = ledger.rows()
     endings: dict[str, NewEvent] = {}
     applicable: list[Proposal] = []
@@ -400,7 +400,7 @@ def sweep_proposals(ledger: Ledger) -> tuple[list[Proposal], list[Proposal]]:
     if not endings:
         return known, []
     ledger.append(list(endings.values()))
-    known = read_proposals(ledger, waiting=False)
+    known = read_proposals(ledger, only_waiting=False)
     return known, [proposal for proposal in known if proposal.id in endings]
 
 

@@ -28,6 +28,8 @@ def closing(
     keep_with  the command that keeps the counts; "" if they are kept
     """
     steps = [*_sessions(facts, command)]
+    rules_are_newer = _rules_are_newer(facts)
+    waits_for_session = rules_are_newer or (not plan.shares and _is_undated(facts))
     if elsewhere := facts.elsewhere:
         number = counted(elsewhere.sessions, "session")
         reason = f"{number} ran in {elsewhere.folder}, {elsewhere.why}. To count these sessions"
@@ -35,9 +37,9 @@ def closing(
     elif not facts.sessions:
         reason = "Use an agent in this folder, or go to a folder with sessions. Then run"
         steps.append(Step(reason, command("check")))
-    elif _is_newer(facts) or (not plan.shares and _is_undated(facts)):
+    elif waits_for_session:
         steps.append(Step("After your next session, run", command("check")))
-    if plan.shares and not _is_newer(facts):
+    if plan.shares and not rules_are_newer:
         steps.append(_judge_line(facts, plan, typed, command))
     if keep_with:
         reason = "To keep these counts when your agent deletes its sessions"
@@ -45,7 +47,7 @@ def closing(
     return tuple(steps)
 
 
-def _is_newer(facts: PageFacts) -> bool:
+def _rules_are_newer(facts: PageFacts) -> bool:
     """Return whether every rule is newer than every session, so that no judge can help."""
     return bool(facts.rules) and all(part_of(rule) is Part.NEW for rule in facts.rules)
 

@@ -92,10 +92,12 @@ def _earlier() -> None:
 
 
 def _sessions(project: Path) -> None:
-    """Run three sessions from start to end, and show their counts."""
+    """Write the demo's playbook, report the start of a session and the ends of three sessions to
+    the hook, record the sessions, and show the rules with their counts and evidence.
+    """
     (project / ".claude").mkdir(parents=True)
     shutil.copy(_DATA / "playbook.json", project / ".claude" / "playbook.json")
-    # Every command writes this file, so that the hook loads little code.
+    # The hook prints the text that the commands write, so that it loads little code.
     write_injection(project)
     text = _hook(project, "SessionStart", None).strip()
     bullets = [line for line in text.splitlines() if line.startswith("[")]

@@ -157,7 +157,7 @@ def _waiting(place: Place, session: str | None, *, decided: bool = False) -> Wai
         session_id = session_named(ledger, session) if session is not None else None
         waiting = WaitingJson([*citations(ledger, session_id=session_id, decided=decided)])
         if session is None:
-            waiting.proposals = proposing.read_proposals(ledger, waiting=not decided)
+            waiting.proposals = proposing.read_proposals(ledger, only_waiting=not decided)
             if place.project().config.memory == "tell":
                 waiting.memory = memory_waiting(place)
     return waiting

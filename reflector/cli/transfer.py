@@ -77,6 +77,8 @@ class AdoptedJson:
     how            "named": the rules stay in their file; "moved": they are moved out of it;
                    "added": they are from a file that no agent loads
     bullets        the number of rules that are new there
+    lines          if "named", all rules of the files with their names and places, including rules
+                   that already had a name; else the new rules of the playbook
     undo           the command that undoes it
     tokens_before  the tokens at the start of a session, in the text of the playbook and in the
                    files of a move; null if they did not change
@@ -170,6 +172,9 @@ def _name_rules(place: Place, files: Sequence[Path], *, dry_run: bool) -> Adopte
 
 
 def _print_named(place: Place, files: Sequence[Path], result: AdoptedJson) -> None:
+    """Print the numbers of rules that got a name and that already had one, and the next commands.
+    For a dry run, also list the rules.
+    """
     for line in result.notes:
         note(line)
     names = " ".join(shlex.quote(str(file)) for file in files)

@@ -289,7 +289,7 @@ def propose_learned(ledger: Ledger) -> str:
     groups = _groups(_unproposed(ledger))
     if not groups:
         return ""
-    known = read_proposals(ledger, waiting=False)
+    known = read_proposals(ledger, only_waiting=False)
     groups = [group for group in groups if not _is_proposed(known, group)]
     groups.sort(key=lambda group: group.support, reverse=True)
     rows = {row.name: row for row in ledger.rows() if row.status in ("live", "watched")}

@@ -299,7 +299,8 @@ def _restore(place: Place, entry: Entry, displaced: Path | None = None) -> bool:
     state = "is gone" if displaced is None else "is empty" if is_empty else "was replaced"
     is_same = bool({*notes.commits_of(place.root)} & {*entry.commits})
     try:
-        is_back = copies.restore_from_copy(place, entry, displaced, sure=is_same)
+        displaced_name = None if displaced is None else displaced.name
+        is_back = copies.restore_from_copy(place, entry, displaced_name, sure=is_same)
     except copies.NotTheSame as error:
         raise LedgerGone(
             f"the ledger {place.file} {state}. reflector kept a copy with {end.position:,} "

@@ -323,13 +323,13 @@ def _give_header(root: Path, export: Path, end: End) -> None:
 
 
 def restore_from_copy(
-    place: Place, entry: Entry, displaced: Path | None = None, *, sure: bool = True
+    place: Place, entry: Entry, displaced_name: str | None = None, *, sure: bool = True
 ) -> bool:
-    """Write a ledger from its copy: first beside its place, then under its name. Return whether it
-    is in its place: False if a file was created or removed there meanwhile.
+    """Write a ledger from its copy: first in the user's own folder, then in its place. Return
+    whether it is in its place: False if a file was created or removed there meanwhile.
 
-    displaced  the new name of the file in the ledger's place; None if there is no such file
-    sure       False if only playbook.json can confirm that the project is the same
+    displaced_name  the new name of the file in the ledger's place; None if there is no such file
+    sure            False if only playbook.json can confirm that the project is the same
 
     Raises: NotTheSame if nothing confirms the project, LedgerError, OSError.
     """
@@ -339,11 +339,12 @@ def restore_from_copy(
     from reflector.ledger.store import Ledger
 
     end = notes.copy_end(place.root)
-    own = Path(own_folder(str(place.root)))
+    folder_of_user = Path(own_folder(str(place.root)))
     mark = entry.mark or notes.new_mark()
-    with TemporaryDirectory(dir=own) as folder:
+    copy = folder_of_user / COPY
+    with TemporaryDirectory(dir=folder_of_user) as folder:
         staged = Path(folder, "ledger.db")
-        with Ledger.open_file(staged, entry.playbook) as ledger, (own / COPY).open("rb") as lines:
+        with Ledger.open_file(staged, entry.playbook) as ledger, copy.open("rb") as lines:
             header = _header(entry.playbook, end._replace(source=entry.origin))
             load_ledger(ledger, chain([header], islice(lines, end.position)), own=True)
             if not sure and not _has_written(ledger, place.root / ".claude" / "playbook.json"):
@@ -352,13 +353,13 @@ def restore_from_copy(
                     f"{place.root}"
                 )
             ledger.set_checkpoint(notes.mark_name(mark), 0, mark)
-        if not _put_in_place(staged, place.file, displaced):
+        if not _put_in_place(staged, place.file, displaced_name):
             return False
     notes.write_note(place._replace(playbook=entry.playbook), entry.origin, mark)
     return True
 
 
-def _put_in_place(staged: Path, file: Path, displaced: Path | None) -> bool:
+def _put_in_place(staged: Path, file: Path, displaced_name: str | None) -> bool:
     """Put a file in a ledger's place, through its folder, so that no link below a `.claude` leads
     elsewhere. Return whether the file is in its place.
 
@@ -369,15 +370,13 @@ def _put_in_place(staged: Path, file: Path, displaced: Path | None) -> bool:
     try:
         file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         with file_lock(url_of(sqlite_url(file))), folder_of(file) as folder:
-            if os.path.lexists(file) is (displaced is None):
+            if os.path.lexists(file) is (displaced_name is None):
                 return False
             folder.remove(temporary_name, missing_ok=True)
             _copy_into(folder, staged, temporary_name)
-            for suffix in ("-wal", "") if displaced is not None else ():
+            for suffix in ("-wal", "") if displaced_name is not None else ():
                 with suppress(FileNotFoundError):  # the log has changes that the file lacks
-                    folder.replace(
-                        f"{file.name}{suffix}", f"{displaced.name if displaced else ''}{suffix}"
-                    )
+                    folder.replace(f"{file.name}{suffix}", f"{displaced_name}{suffix}")
             for suffix in ("-wal", "-shm"):
                 folder.remove(f"{file.name}{suffix}", missing_ok=True)
             return _give_name(folder, temporary_name, file.name)

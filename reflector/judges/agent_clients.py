@@ -92,9 +92,9 @@ class Ours(NamedTuple):
 class Said(NamedTuple):
     """The output of a client: its answer, or its error in its own words.
 
-    kept  the tools and MCP servers that it should not have had
-    stop  why the answer ended, "" for the usual end
-    cost  USD as the client reports it, "" without a report
+    stop       why the answer ended, "" for the usual end
+    cost       USD as the client reports it, "" without a report
+    forbidden  the tools and MCP servers that it should not have had
     """
 
     text: str = ""
@@ -103,7 +103,7 @@ class Said(NamedTuple):
     stop: str = ""
     usage: Usage = Usage()
     cost: str = ""
-    kept: str = ""
+    forbidden: str = ""
 
 
 class JudgeClient(NamedTuple):

@@ -27,7 +27,7 @@ from hashlib import sha256
 from pathlib import Path
 from secrets import token_hex
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from reflector import files
 from reflector.config import CONSENT
@@ -79,13 +79,18 @@ _AGAIN_IN = lazy_pattern(r"(\d+)\s*(day|hour|minute|second|[dhms]\b)", re.I)
 _SECONDS = {"d": 86_400, "h": 3_600, "m": 60, "s": 1}
 
 
+#: Why reflector ended a process: its request was seen, it printed too much, it took too long, you
+#: withdrew the permission, or it began a second turn. "" if it ended by itself.
+Why = Literal["", "seen", "talkative", "time", "forbidden", "turns"]
+
+
 class Ended(NamedTuple):
-    """A process that ended: its exit code and output; `why` we ended it, or ""."""
+    """A process that ended: its exit code and output, and the reason if reflector ended it."""
 
     code: int
     out: bytes
     err: bytes
-    why: str = ""
+    why: Why = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -268,10 +273,10 @@ def _failure(
     if ended.why == "forbidden":
         why = "you withdrew the permission to judge"
         return _uncounted_failure(f"reflector stopped {title}, because {why}", "access")
-    if output.kept:
+    if output.forbidden:
         return _uncounted_failure(
             f"reflector ignored the answer of {title}, because {title} could use more than a "
-            f"judge may use: {output.kept}",
+            f"judge may use: {output.forbidden}",
             "access",
         )
     if ended.why == "turns":
@@ -384,9 +389,9 @@ async def _show_request(client: JudgeClient, ours: Ours) -> None:
             variables = local | client.prepare(place)
             words = client.command(place)
             ended = await _run(_Start(place, words, variables, _CUE, shown=request))
-            kept = client.read(ended.out, ended.err, place).kept
+            forbidden = client.read(ended.out, ended.err, place).forbidden
     if b"Skipping" in ended.err.replace(b"Skipping metrics", b""):  # metrics of its own start
-        kept = kept or "the agent skipped reflector's settings"
+        forbidden = forbidden or "the agent skipped reflector's settings"
     if not request.done():
         printed = ended.err.decode("utf-8", "replace").strip() or ended.out.decode(
             "utf-8", "replace"
@@ -395,11 +400,11 @@ async def _show_request(client: JudgeClient, ours: Ours) -> None:
         raise _uncounted_failure(
             f"reflector could not check {client.title} with a test request ({why})", "access"
         )
-    kept = kept or _surplus(client, request.result())
-    if kept:
+    forbidden = forbidden or _surplus(client, request.result())
+    if forbidden:
         raise _uncounted_failure(
             f"reflector did not ask {client.title}, because {client.title} could use more than a "
-            f"judge may use: {kept}",
+            f"judge may use: {forbidden}",
             "access",
         )
 
@@ -533,7 +538,7 @@ class _Start(NamedTuple):
     shown: asyncio.Future[bytes] | None = None
     client: str = ""
 
-    def why_over(self, out: int, err: int, deadline: float) -> str:
+    def why_over(self, out: int, err: int, deadline: float) -> Why:
         """Return why the process must be ended, by its output so far; "" for no reason."""
         if self.shown is not None and self.shown.done():
             return "seen"
@@ -570,7 +575,7 @@ async def _run(start: _Start) -> Ended:
         out = stdout.fileno()
         err = stderr.fileno()
         deadline = time.monotonic() + start.seconds
-        why = ""
+        why: Why = ""
         try:
             while process.poll() is None and not why:
                 await _pause(0.02)

@@ -71,14 +71,17 @@ LINE = Level(160, 60, 80, 2)
 SHORT = Level(2_000, 200, 500, 8)
 WHOLE = Level(*[sys.maxsize] * 4)
 _LEVELS = (LINE, SHORT, WHOLE)
+#: The ranks of messages, the best first: the task and the last citation of each bullet, a user's
+#: words, another citation, the end of a run, and all others.
+_BEST, _SAID, _CITING, _RUN, _OTHER = range(5)
 _STEPS = (
-    _Step(2, 0),
-    _Step(2, 1),
-    _Step(3, 0),
-    _Step(2, 2),
-    _Step(4, 0),
-    _Step(4, 1),
-    _Step(4, 2),
+    _Step(_CITING, 0),
+    _Step(_CITING, 1),
+    _Step(_RUN, 0),
+    _Step(_CITING, 2),
+    _Step(_OTHER, 0),
+    _Step(_OTHER, 1),
+    _Step(_OTHER, 2),
 )
 
 
@@ -155,8 +158,7 @@ class Excerpt(NamedTuple):
 class _Worth(NamedTuple):
     """The importance of a message; the smallest value comes first.
 
-    rank    0 for the task and the last citation of each bullet, 1 for a user's words, 2 for a
-            citation, 3 for the end of a run, 4 for all others
+    rank    from `_BEST` to `_OTHER`
     since   how many messages come between it and the last citation
     number  its place in the stream from 1 on, negated: the newest comes first
     """
@@ -198,21 +200,21 @@ class _Measuring:
         rank = _rank(message, self._since, self._runs)
         if message.origin == "human" and not self._has_task:
             self._has_task = True
-            rank = 0
+            rank = _BEST
         self.worths.append(_Worth(rank, self._since, -(place + 1)))
         self.sizes.append(_size(message, place + 1, citing))
         if message.origin == "model" and message.text:
             self._last_answer = place
         elif message.origin in _PEOPLE and self._last_answer is not None:
-            # The agent's last words before a user's are as important as the end of a run.
+            # The agent's last words before a user's are at least as important as the end of a run.
             answer = self.worths[self._last_answer]
-            self.worths[self._last_answer] = answer._replace(rank=min(answer.rank, 3))
+            self.worths[self._last_answer] = answer._replace(rank=min(answer.rank, _RUN))
             self._last_answer = None
 
     def finish(self) -> None:
-        """Give the last citation of each bullet the first rank."""
+        """Give the last citation of each bullet the best rank."""
         for place in self._last_citations.values():
-            self.worths[place] = _Worth(0, 0, -(place + 1))
+            self.worths[place] = _Worth(_BEST, 0, -(place + 1))
 
 
 def excerpt_of(
@@ -252,16 +254,17 @@ def excerpt_of(
 
 
 def _rank(message: Message, since: float, runs: Collection[str]) -> int:
-    """Return the rank of a message, 1 for the most important.
+    """Return the rank of a message, which is not the task or a last citation.
 
     `since` counts the messages since the last citation, `runs` are the ids of calls that test,
     build, check or start.
     """
     if message.origin in _PEOPLE:
-        return 1
+        return _SAID
     if not since:
-        return 2
-    return 3 if any(result.is_error or result.call_id in runs for result in message.results) else 4
+        return _CITING
+    ends_run = any(result.is_error or result.call_id in runs for result in message.results)
+    return _RUN if ends_run else _OTHER
 
 
 def _levels(worths: Sequence[_Worth], sizes: Sequence[_Size], limit: int) -> list[int]:

@@ -416,7 +416,10 @@ class Ledger(Reader):
             ):
                 yield writing
         except LedgerMoved as moved:
-            raise self.moved() or moved from moved
+            better = self.moved()
+            if better is None:
+                raise
+            raise better from moved
 
 
 def _upgraded(kept: Path, revision: str) -> str:

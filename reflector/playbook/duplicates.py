@@ -299,7 +299,7 @@ def _same(text_a: str, a: _Read, text_b: str, b: _Read) -> tuple[Kind | None, st
     """Return the kind of a pair of texts, and the reason; None and "" if they are not a pair."""
     if text_a == text_b:
         return "exact", "the same text"
-    if any(a.names[name].isdisjoint(b.names[name]) for name in a.names.keys() & b.names.keys()):
+    if _differ_in_a_name(a, b):
         return None, ""
     if a.written == b.written and a.written:
         return "normalised", "only case, punctuation or markup differ"
@@ -312,6 +312,12 @@ def _same(text_a: str, a: _Read, text_b: str, b: _Read) -> tuple[Kind | None, st
     if negates_one and _without_use(a.affirmed) == _without_use(b.affirmed):
         return "contradiction", "one rule demands the action that the other forbids"
     return None, ""
+
+
+def _differ_in_a_name(a: _Read, b: _Read) -> bool:
+    """Return whether two texts write the same name with different capitals."""
+    common = a.names.keys() & b.names.keys()
+    return any(a.names[name].isdisjoint(b.names[name]) for name in common)
 
 
 def _is_longer(a: _Read, b: _Read) -> bool:

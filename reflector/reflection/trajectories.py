@@ -408,6 +408,7 @@ def _talk_events(
         tuple(quote(problem, 300) for problem in answers.problems[:50]),
     )
     rows = ledger.rows_by_name()
+    # Every tag gets an event, because the model gave each one in its last answer.
     completion = events_of.completion_events(
         recorded, reflection_id, parsed, last_answer, rows, tags
     )

@@ -7,7 +7,7 @@ machines that count the same append the same event.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 from contextlib import suppress
 from datetime import datetime
 from typing import Any, Final
@@ -29,24 +29,33 @@ _RULES = "rules.json"
 
 
 def rules_of(project: Project, rows: Iterable[BulletRow]) -> RuleSet:
-    """Return the rules of a project: its bullets, and the lines of the files that agents load.
+    """Return the rules of a project: its bullets, and the lines of the files that agents load. If
+    these files cannot be read, return only the bullets.
 
     They are kept in the user's own folder until a rule changes, because reading them takes longer
     than counting them.
     """
     bullets = [row.text for row in rows if row.status == "live"]
-    with suppress(OSError):
+    try:
         state = [VERSION, advice_digest(project.root), bullets]
-        with suppress(ValueError, LookupError, TypeError):
-            kept = project.read_kept(_RULES)
-            if kept["state"] == state:
-                return restored(kept["rules"])
+        if (kept := _kept_rules(project, state)) is not None:
+            return kept
         lines = loaded_advice(project.root).rules
-        in_files = (rule_of(line.text, titles=line.titles, scope=line.scope) for line in lines)
-        rules = rule_set([*map(rule_of, bullets), *in_files])
-        project.keep(_RULES, {"state": state, "rules": list(rules.rules.values())})
-        return rules
-    return rule_set(map(rule_of, bullets))
+    except OSError:
+        return rule_set(map(rule_of, bullets))
+    in_files = (rule_of(line.text, titles=line.titles, scope=line.scope) for line in lines)
+    rules = rule_set([*map(rule_of, bullets), *in_files])
+    project.keep(_RULES, {"state": state, "rules": list(rules.rules.values())})
+    return rules
+
+
+def _kept_rules(project: Project, state: Sequence[object]) -> RuleSet | None:
+    """Return the rules that were kept in this state; None if there are none."""
+    with suppress(OSError, ValueError, LookupError, TypeError):
+        kept = project.read_kept(_RULES)
+        if kept["state"] == state:
+            return restored(kept["rules"])
+    return None
 
 
 def counted_event(window: NewEvent, rules: RuleSet, counts: PartCounts) -> NewEvent:

@@ -10,6 +10,7 @@ answer, or after `_MOST_TRIES` runs that left sessions unanswered though the bud
 
 from __future__ import annotations
 
+import math
 import subprocess
 import sys
 import time
@@ -48,6 +49,7 @@ from reflector.text.phrases import counted
 from reflector.transcripts.readers import option_of
 
 _MOST_SESSIONS = 10
+_MOST_FILES = 1000
 _MOST_TRIES = 5
 #: Seconds that a question takes, for an estimate.
 _SECONDS = 30
@@ -82,7 +84,7 @@ def due_reading(project: Project) -> DueReading | None:
             return None
         births = births_of(project.root, rules, project.own_dir)
         known = checks.recorded_files(project, ledger)
-        files = checks.project_sessions(project, known, most=1000, since=0.0, each=iter)
+        files = checks.project_sessions(project, known, most=_MOST_FILES, since=0.0, each=iter)
         files = [file for file in checks.readable(project, files) if _may_be_read(project, file)]
         lines = watching(ledger, rules, first=project.first_number).lines
         asked = checks.asked_sessions(ledger, files, known, lines, births, most_before=0)
@@ -91,7 +93,8 @@ def due_reading(project: Project) -> DueReading | None:
     if not sessions:
         return None
     at_once = most_at_once(_judge_of(project, file) for file in sessions)
-    minutes = -(-len(sessions) * _SECONDS // (60 * at_once))
+    # The judge reads a few sessions at the same time.
+    minutes = math.ceil(len(sessions) * _SECONDS / (60 * at_once))
     sources = ("the playbook" if rule.file == PLAYBOOK else rule.file for rule in rules)
     return DueReading(sessions, len(rules), tuple(dict.fromkeys(sources)), minutes)
 
@@ -172,7 +175,7 @@ def _read(project: Project, order: Order) -> checks.Ran:
     with checks.open_or_empty(project) as ledger:
         rules = _rules(project, ledger)
         known = checks.recorded_files(project, ledger)
-    found = checks.project_sessions(project, known, most=1000, since=0.0, each=iter)
+    found = checks.project_sessions(project, known, most=_MOST_FILES, since=0.0, each=iter)
     files = [file for file in found if str(file.path) in order.left and _may_be_read(project, file)]
     subject = checks.Subject(rules, births_of(project.root, rules, project.own_dir))
     gate = Gate(config, project.root)

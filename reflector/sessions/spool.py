@@ -534,7 +534,8 @@ def _has_playbook(project: Project) -> bool:
 
 
 def current_state(project: Project, ledger: Ledger) -> bytes | None:
-    """Return the state that an answer depends on, as bytes; None if a delivery waits.
+    """Return the state that an answer depends on, as bytes; None if a delivery is
+    pending.
 
     If the bytes are the same as before, `refresh` would change nothing and print nothing. They are
     not hashed, because importing a hash function takes longer, and nothing in them is secret.

@@ -281,7 +281,12 @@ def _closing(text: str, quote: re.Match[str]) -> int:
 def _is_quoted_secret(value: str, family: str) -> bool:
     """Return whether a quoted value is a secret, and not a name, a sentence or a placeholder.
 
-    A password can be any text. A key must be random.
+    A secret has at least 4 characters. It depends on the family of the name:
+
+    key       a long random value
+    token     16 characters, letters with capitals, or random ones
+    password  any text, also several words that are not a sentence
+    secret    6 characters, or several words that are not a sentence
     """
     if len(value) < 4 or is_placeholder(value):
         return False

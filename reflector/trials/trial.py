@@ -455,6 +455,24 @@ def standing(
     return replace(status, state="elsewhere") if status.state == "open" else status
 
 
+def _moment_of_status(
+    ledger: Reader, trial: Trial, upto: int | None, at: datetime | None
+) -> tuple[int, datetime]:
+    """Return the position and the time of a trial's state: those of its closing if it is closed,
+    else those of a position, or the head and now.
+    """
+    if trial.closed:
+        upto = trial.closed.position - 1
+        at = trial.closed_at
+    elif upto is None:
+        upto = ledger.head().position
+        at = at or datetime.now(UTC)
+    if at is None:
+        last = ledger.at([upto])
+        at = time_of(last[0].recorded_at) if last else None
+    return upto, at or trial.began
+
+
 def trial_status(
     ledger: Reader, trial: Trial, upto: int | None = None, at: datetime | None = None
 ) -> TrialStatus:
@@ -463,16 +481,8 @@ def trial_status(
 
     at  the time instead of now
     """
-    if trial.closed:
-        upto = trial.closed.position - 1
-        at = trial.closed_at
-    elif upto is None:
-        upto = ledger.head().position
-        at = at or datetime.now(UTC)
-    last = ledger.at([upto])
-    # At a position, the time is that of its event.
-    now = at or (time_of(last[0].recorded_at) if last else None) or trial.began
-    compared = _compared(ledger, trial, upto, now)
+    position, now = _moment_of_status(ledger, trial, upto, at)
+    compared = _compared(ledger, trial, position, now)
     told = compared.arms["told"]
     without = compared.arms["without"]
     found = _against(told, without, trial.share)
@@ -496,7 +506,7 @@ def trial_status(
         told=told,
         without=without,
         unsettled=compared.unsettled,
-        unknown=_unknown(ledger, trial, upto),
+        unknown=_unknown(ledger, trial, position),
         difference=found.difference,
         low=found.low,
         high=found.high,

@@ -128,7 +128,7 @@ def _answered_now(ledger: Ledger) -> dict[str, str]:
         "states": str(ledger_stats(ledger).states),
         "usage": _usage_text(usage_at(ledger)),
         "lessons": str(lesson_book(ledger)),
-        "proposals": str(read_proposals(ledger, waiting=False)),
+        "proposals": str(read_proposals(ledger, only_waiting=False)),
         "trials": str(trials(ledger)),
     }
 

@@ -92,7 +92,7 @@ def test_only_approval_changes_bullets(
     approval, made = told.targeting(one.id)
     assert (approval.type, {*approval.facts}) == (ev.CHANGE_APPROVED, {"change", "edited"})
     assert (made.event_id, made.actor) == (applied.event_id, "human")
-    (decided,) = read_proposals(told, waiting=False)
+    (decided,) = read_proposals(told, only_waiting=False)
     assert (decided.state, decided.name, decided.edited) == ("approved", name, False)
     assert list(verify(told)) == []
 
@@ -171,7 +171,7 @@ def test_the_same_change_again_gets_the_decision(told: Ledger) -> None:
     other = proposed(told, new("Use the logs allways."))
     approve_proposal(told, other, text="Use the logs.")  # a person may approve other words
     assert texts(told)["pat-003"] == "Use the logs."
-    assert next(p.edited for p in read_proposals(told, waiting=False) if p.id == other.id)
+    assert next(p.edited for p in read_proposals(told, only_waiting=False) if p.id == other.id)
 
 
 def _rejected(ledger: Ledger) -> Proposal:
@@ -280,7 +280,7 @@ def test_proposal_is_stale_once_its_bullet_changed(told: Ledger) -> None:
     apply_changes(told, [Change("remove", "pat-001")], actor="human")
     with pytest.raises(ProposalRefused, match="no longer applies: pat-001 was removed"):
         approve_proposal(told, again)
-    assert [p.state for p in read_proposals(told, waiting=False)] == ["stale"] * 3
+    assert [p.state for p in read_proposals(told, only_waiting=False)] == ["stale"] * 3
 
 
 def test_stale_proposal_is_approved_once_its_bullet_returns(told: Ledger) -> None:
@@ -301,7 +301,7 @@ def test_stale_proposal_is_approved_once_its_bullet_returns(told: Ledger) -> Non
         ProposalRefused, match="no longer applies: pat-002 has changed since the proposal"
     ):
         approve_proposal(told, find_proposal(told, other.id))
-    assert [p.state for p in read_proposals(told, waiting=False)] == ["approved", "stale"]
+    assert [p.state for p in read_proposals(told, only_waiting=False)] == ["approved", "stale"]
     assert list(verify(told)) == []
 
 
@@ -310,7 +310,7 @@ def test_at_most_twenty_wait_and_the_oldest_expire(told: Ledger) -> None:
         proposed(told, new(f"Advice number {n}."), origin="rules") for n in range(MOST_WAITING + 2)
     ]
     assert len(read_proposals(told)) == MOST_WAITING
-    (expired, _) = [p for p in read_proposals(told, waiting=False) if p.state == "expired"]
+    (expired, _) = [p for p in read_proposals(told, only_waiting=False) if p.state == "expired"]
     assert (expired.id, expired.why) == (first.id, "20 newer proposals are waiting")
     assert proposed(told, first.change).state == "waiting"
 
@@ -379,7 +379,7 @@ def test_proposals_of_an_older_version_wait_on(told: Ledger) -> None:
         )
     told.append([NewEvent(ev.EVIDENCE_RETRACTED, "r", {"reason": "no"}, "human", target_id=ids[0])])
     told.append([replace(added("pat-003", "Old 1."), target_id=ids[1])])
-    assert [(p.state, p.why or p.name) for p in read_proposals(told, waiting=False)] == [
+    assert [(p.state, p.why or p.name) for p in read_proposals(told, only_waiting=False)] == [
         ("rejected", "no"),
         ("approved", "pat-003"),
         ("waiting", None),

@@ -371,7 +371,7 @@ def test_proposal_approved_on_one_machine_is_approved_everywhere(one: Ledger, tw
     reject_proposal(two, find_proposal(two, wish.id), "no")
     both_take(one, two)
     states = [
-        [(row.state, row.name) for row in read_proposals(ledger, waiting=False)]
+        [(row.state, row.name) for row in read_proposals(ledger, only_waiting=False)]
         for ledger in (one, two)
     ]
     assert states == [[("approved", "pat-001")]] * 2

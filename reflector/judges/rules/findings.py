@@ -88,9 +88,9 @@ def _opposed(citation: Citation) -> Evidence | None:
 def _faulty(citation: Citation) -> Evidence | None:
     """Return the evidence of a fault that a user reported.
 
-    Condition: one of your first five messages reports a fault in a clause with a word of the
-    advice, or your first word reports a fault of "this" and contains a word of the advice. Not for
-    advice that forbids
+    Condition: one of your first five messages, at most 20 calls after the step, reports a fault in
+    a clause with a word of the advice. Or your first word reports a fault of "this" and contains a
+    word of the advice. Not for advice that forbids
     """
     if citation.forbids:
         return None
