@@ -98,7 +98,10 @@ def merge_versions(
     # Each side may have removed another one of two names of the same advice.
     kept = {_advice(bullet) for pair in (*merged, *displaced) for bullet in pair}
     lost = set(map(_advice, ours)) - kept
-    merged += [(bullet, bullet) for bullet in theirs if _advice(bullet) in lost]
+    used_names = {bullet.name for bullet, _ in merged}
+    for bullet in theirs:
+        if _advice(bullet) in lost:
+            (displaced if bullet.name in used_names else merged).append((bullet, bullet))
     names = Names([*base_bullets, *our_bullets, *their_bullets])
     return merged + [_named(pair, names.next(pair[0].section)) for pair in displaced]
 

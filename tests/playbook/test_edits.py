@@ -199,6 +199,13 @@ def test_rule_stays_if_each_side_drops_one_name() -> None:
     assert merge_versions(twins, twins[:1], twins[1:]) == [(twins[1], twins[1])]
 
 
+def test_kept_rule_gets_no_taken_name() -> None:
+    one, two = (Bullet(name, "pat", "One.") for name in ("pat-001", "pat-002"))
+    ours = [Bullet("pat-001", "pat", "Two."), Bullet("pat-003", "pat", "One.")]
+    merged = merge_versions([one, two], ours, [one])
+    assert {b.name: b.text for b, _ in merged} == {"pat-001": "Two.", "pat-004": "One."}
+
+
 def test_new_name_given_by_them_is_theirs() -> None:
     base = [Bullet("pat-001", "pat", "One.")]
     theirs = [*base, Bullet("pat-002", "pat", "Two.")]
