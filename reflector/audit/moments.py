@@ -52,6 +52,7 @@ def session_named(ledger: Ledger, session_id: str) -> str:
 
     Raises:
         UnknownReference: no session or several have an id that begins so.
+        LedgerError: the ledger cannot be read.
     """
     candidates = _sessions_like(ledger, session_id)
     if not candidates:
@@ -168,12 +169,15 @@ def position_of(ledger: Ledger, moment: str) -> int:
 
     A moment is a position, a time or a session:
 
+    - A position is a whole number. A number after the last position may be the beginning of a
+      session's id.
     - A time is a date or a time in ISO 8601 or in words, and means the end of its period. It is
       local if it has no zone.
     - A session is an id or the beginning of one. It means the session's last event so far.
 
     Raises:
         UnknownReference: the text does not name a moment, or names several.
+        LedgerError: the ledger cannot be read.
     """
     text = moment.strip()
     if text.isdecimal() and text.isascii():
@@ -190,7 +194,9 @@ def span_of(ledger: Ledger, span: str) -> tuple[int, int]:
     starts after that position or after the session's last event.
 
     Raises:
-        UnknownReference: the text is not a span.
+        UnknownReference: the text is not a span, a side does not name a moment or names several, or
+            the span ends before it begins.
+        LedgerError: the ledger cannot be read.
     """
     begin, dots, end = span.partition("..")
     if not dots:
@@ -228,6 +234,7 @@ def bounds_of(ledger: Ledger, since: str | None, until: str | None) -> Bounds:
 
     Raises:
         UnknownReference: a text does not name a moment, or names several.
+        LedgerError: the ledger cannot be read.
     """
     bounds = Bounds(after=0, upto=ledger.head().position, begin="", end="")
     if since is not None and (period := _period_of(since)):
@@ -248,6 +255,7 @@ def position_before(ledger: Ledger, moment: str) -> int:
 
     Raises:
         UnknownReference: the text does not name a moment, or names several.
+        LedgerError: the ledger cannot be read.
     """
     text = moment.strip()
     if named := _period_of(text):

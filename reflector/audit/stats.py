@@ -130,7 +130,8 @@ def monday(time: str) -> str:
 
 
 def weeks(ledger: Ledger, then: Past) -> list[Week]:
-    """Return the weeks from the first to the last one with a session, as of a moment.
+    """Return the weeks from the first to the last one with a session, as of a moment. The empty
+    weeks of a gap of years are omitted.
 
     Raises:
         LedgerError: the ledger cannot be read.

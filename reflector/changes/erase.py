@@ -124,8 +124,8 @@ def erase(ledger: Ledger, erasure: Erasure, why: str) -> list[Appended]:
     If another process read the ledger's file during an earlier erasure, the prose stayed in the
     file. It is removed now.
 
-    Raises: LedgerError; LedgerLocked if another process reads the file. The same call later removes
-    the prose from the file.
+    Raises: ErasureRefused for an unusable reason, or LedgerError. LedgerLocked means that another
+    process reads the file; the same call later removes the prose from the file.
     """
     reason = quote(why, _MAX_REASON)
     if not reason:

@@ -264,7 +264,7 @@ class ProposalFold:
 def find_proposal(ledger: Ledger, beginning: str) -> Proposal:
     """Return the proposal whose id is or begins with this text.
 
-    Raises: ProposalRefused.
+    Raises: ProposalRefused if no id or several begin so, LedgerError.
     """
     known = read_proposals(ledger, only_waiting=False) if beginning else []
     matching = [proposal for proposal in known if proposal.id.startswith(beginning)]

@@ -206,7 +206,7 @@ def transaction(
     """Open a write transaction with the head locked, in which these ids are looked up. It commits
     after a successful body. After an error it changes nothing.
 
-    Raises: the driver's errors and LedgerLocked.
+    Raises: the driver's errors, LedgerLocked, and LedgerMisused for a host's connection.
     """
     # A pipeline refuses COPY, which is faster for many rows.
     with engine.appending(pipelined=len(event_ids) < COPIED) as connection:
@@ -240,7 +240,7 @@ def append(
     """Append prepared events on an open write transaction. If they are `merged`, a new bullet may
     have a taken name, and then changes nothing.
 
-    Raises: Conflict, LedgerCorrupt.
+    Raises: Conflict, LedgerCorrupt, and the driver's errors.
     """
     if not CHAIN.fullmatch(writing.chain):
         raise LedgerCorrupt(

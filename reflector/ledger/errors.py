@@ -54,7 +54,9 @@ class LedgerUnavailable(LedgerError):
 
 
 class LedgerMisused(LedgerError):
-    """A connection that does not allow an append in its program's own transaction."""
+    """A connection of another program that is closed or does not allow an append, or an act that
+    needs its own transaction.
+    """
 
 
 class LedgerStrange(LedgerUnavailable):

@@ -28,7 +28,9 @@ class HostEngine(Engine):
     """The connection of another program, in whose transaction a ledger is read and appended to."""
 
     def __init__(self, connection: sa.Connection) -> None:
-        """Raise LedgerMisused for a closed connection, LedgerUnavailable for another database."""
+        """Raise LedgerMisused for a closed connection, and LedgerUnavailable for a database in
+        memory or of an unsupported driver.
+        """
         if connection.closed:
             raise LedgerMisused(
                 "the connection is closed; append before you close the connection, or open "
@@ -36,6 +38,7 @@ class HostEngine(Engine):
             )
         super().__init__(url_of_engine(connection.engine))
         self._host = connection
+        self.is_guest = True
 
     @property
     def snapshot_statement(self) -> None:

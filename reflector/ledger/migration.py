@@ -162,7 +162,7 @@ _FIRST_USE = "SELECT pg_advisory_xact_lock(hashtext('reflector.migration'))"
 def revision_of(engine: Engine, driver: Any) -> str | None:
     """Return a ledger's revision, None for an empty database.
 
-    Raises: LedgerError for a database that must not be changed.
+    Raises: LedgerTooNew, or LedgerCorrupt for a damaged ledger or the tables of another program.
     """
     where = engine.url.shown
     found = driver.execute(_NAMES[engine.dialect]).fetchall()

@@ -148,8 +148,8 @@ class Ledger(Reader):
 
     def _copy_before_rebuild(self) -> Path | None:
         """Copy a SQLite ledger before its tables or triggers are created again, and return the
-        copy. Return None for a ledger without events, or if the copy of an unfinished upgrade has
-        them all.
+        copy. Return None on a server, in the database of another program, for a ledger without
+        events, or if the copy of an unfinished upgrade has them all.
 
         Raises: LedgerUnavailable.
         """
@@ -179,8 +179,9 @@ class Ledger(Reader):
         Raises:
             LedgerMisused: The connection is closed.
             LedgerUnavailable: The database is in memory, or contains no ledger, no such playbook,
-                an older ledger, or a ledger of a newer revision.
-            LedgerTooNew: A newer version of reflector wrote the tables of the playbook.
+                or an older ledger.
+            LedgerTooNew: A newer version of reflector wrote the ledger.
+            LedgerCorrupt: The database is damaged, or has other tables with a ledger's names.
         """
         from reflector.ledger.hosts import HostEngine
 
@@ -308,7 +309,8 @@ class Ledger(Reader):
         On SQLite the file is rewritten, so that the text is removed from it. A server's own copies
         (write-ahead log, dead rows) remain until its vacuum.
 
-        Raises: NoSuchTarget, LedgerError for an event without text.
+        Raises: LedgerMisused for a ledger from `on`, NoSuchTarget, or LedgerError, for example for
+        an event without text.
         """
         self.engine.require_own_transaction("redact")
         from reflector.ledger.append import redact
@@ -378,7 +380,10 @@ class Ledger(Reader):
             fill_tables(writing.sql, progress)
 
     def set_checkpoint(self, name: str, position: int, state_hash: str) -> None:
-        """Record that a named projection was written at a position, with this hash."""
+        """Record that a named projection was written at a position, with this hash.
+
+        Raises: a LedgerError.
+        """
         with self.writing() as writing:
             set_checkpoint(writing.sql, name, "", position, state_hash)
 

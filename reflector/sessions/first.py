@@ -142,8 +142,8 @@ def start(project: Project, due: DueReading) -> None:
 
 
 def carry_out(project: Project) -> checks.Ran | None:
-    """Carry out the order of a project. None if it has no order, another process is at it, or the
-    budgets allow no question now.
+    """Carry out the order of a project. None if it has no order, its settings ask no model, another
+    process is at it, or the budgets allow no question now.
 
     Raises: as `drain_project` does.
     """

@@ -528,9 +528,9 @@ def _citable(loaded: Loaded, live: Sequence[Bullet], removed: Collection[str]) -
 
 
 def _of_ledger(folder: Path) -> Known | None:
-    """Return the ledger's facts about a project's playbook; None if no ledger can be opened. None
-    also for a ledger on a server, because the agent would wait for it; the next drain renders the
-    text again.
+    """Return the ledger's facts about a project's playbook; None if no ledger can be opened, or if
+    playbook.json is refused. None also for a ledger on a server, because the agent would wait for
+    it; the next drain renders the text again.
 
     Raises: LedgerStrange if the ledger must be proved first.
     """

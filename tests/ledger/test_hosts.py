@@ -159,8 +159,11 @@ def test_a_missing_playbook_is_named(host: Host) -> None:
 
 
 @pytest.mark.parametrize("ledger_url", ["sqlite"], indirect=True)
-def test_a_database_without_a_ledger_is_refused(ledger_url: str) -> None:
+@pytest.mark.parametrize("is_used", [False, True])
+def test_a_database_without_a_ledger_is_refused(ledger_url: str, is_used: bool) -> None:
     engine = host_engine(ledger_url)
+    if is_used:
+        orders.create(engine)
     with (
         engine.connect() as connection,
         pytest.raises(LedgerUnavailable, match=r"not contain a ledger .*`Ledger\.open\(engine\)`"),
