@@ -128,7 +128,7 @@ class Authors:
         removal = self._gone.get(text)
         if same_line is not None and removal is None and change.is_gits:
             return same_line._replace(committed=same_line.committed or change)
-        if same_line is not None and _brings_back(change, removal):
+        if same_line is not None and _brings_back(change, removal, same_line):
             return same_line
         return Writers(change, first=same_line and (same_line.first or same_line.written))
 
@@ -198,13 +198,29 @@ def _with_moved(lines: Iterable[_Line], taken: Iterable[_Line]) -> _Version:
     ]
 
 
-def _brings_back(change: Change, removal: Change | None) -> bool:
+def _brings_back(change: Change, removal: Change | None, same_line: Writers) -> bool:
     """Return whether git or an undo writes a line again.
 
-    Git does not record that a stash was taken back.
+    Git does not record that a stash was taken back. A change between two looks may contain a pull:
+    then the line was not removed, and its commit is older than the change.
 
-    removal  the change that removed the text from the file, None if none did
+    removal    the change that removed the text from the file, None if none did
+    same_line  the writers of the line
     """
     by = change.fact("by")
-    is_popped = by in (YOU, UNKNOWN) and removal is not None and removal.fact("by") == STASH
-    return by in (CHECKOUT, MERGE, STASH) or change.fact("source") == UNDO or is_popped
+    if by in (CHECKOUT, MERGE, STASH) or change.fact("source") == UNDO:
+        return True
+    if by not in (YOU, UNKNOWN):
+        return False
+    if removal is not None:
+        return removal.fact("by") == STASH
+    commit = same_line.written
+    return commit is not None and commit.is_gits and _is_older(commit, change)
+
+
+def _is_older(commit: Change, change: Change) -> bool:
+    """Return whether a commit was made and recorded before a change. Your commit of the change is
+    not older than the change.
+    """
+    is_recorded = commit.event.position < change.event.position
+    return is_recorded and commit.second < change.second

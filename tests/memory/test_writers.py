@@ -74,6 +74,26 @@ def test_line_added_back_by_hand_has_two_writers(world: World, written: Agent) -
     assert "\nfirst" in shown
 
 
+@pytest.mark.parametrize("back", ["checkout .", "stash"])
+def test_pulled_line_is_the_colleagues(world: World, back: str) -> None:
+    """A look sees your draft, and git takes the draft away before a pull without a look between."""
+    agent = Agent(world.root, world.home)
+    agent.open_ledger().close()
+    path = world.path("CLAUDE.md")
+    world.git("clone", "-q", ".", "../theirs")
+    world.shell("sed -i 's/^- .*/- By Tom./' ../theirs/CLAUDE.md")
+    his = ("-C", "../theirs", "commit", "-qam", "his", "--author", "Tom <tom@example.org>")
+    world.git(*his, began=f"@{int(time.time()) - 9} +0000")
+    path.write_text(f"A draft.\n{path.read_text()}")
+    _look(agent)
+    world.git(*back.split())
+    world.git("pull", "-q", "../theirs", "main")
+    if back == "stash":
+        world.git("stash", "pop")
+    (line,) = [each for each in agent.json("blame", "CLAUDE.md") if each["text"] == "- By Tom."]
+    assert line["written"]["author"] == "Tom (committed by Ana)"
+
+
 def test_discarded_deletion_shows_the_first_writer(world: World, written: Agent) -> None:
     world.git("commit", "-qam", "agent's")
     world.path("CLAUDE.md").write_text("# Empty\n")
