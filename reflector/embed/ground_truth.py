@@ -103,7 +103,10 @@ class _Foreign:
         )
 
     def reply(self, question: Question) -> Answer:
-        """Answer a question with the caller's model."""
+        """Answer a question with the caller's model.
+
+        Raises: BackendError for an answer that is not text, and the errors of the model's function.
+        """
         sent = question.prompt
         text = self.call(sent)
         if not isinstance(text, str):

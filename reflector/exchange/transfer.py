@@ -289,6 +289,8 @@ def exported(ledger: Reader, upto: int | None = None, *, after: int | None = Non
 
     upto   the last position; None is the head
     after  yield only the events after this position, without a header
+
+    Raises: LedgerError; LedgerCorrupt if the event of the last position is missing.
     """
     with translated(ledger.engine.url.shown), ledger.asking() as sql:
         query = "SELECT name, origin, position FROM playbook WHERE id = ?"

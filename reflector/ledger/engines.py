@@ -402,6 +402,9 @@ def migration_transaction(engine: Engine) -> Iterator[sa.Connection]:
 
     Foreign keys are off inside, because other tables point to the replaced table. They are checked
     before the commit.
+
+    Raises: LedgerCorrupt if a row points to a missing row (SQLite), LedgerLocked, and the driver's
+    errors.
     """
     if engine.dialect != "sqlite":
         with engine.alchemy().connect() as connection, connection.begin():

@@ -274,6 +274,8 @@ class Reader:
 
         Times grow with positions, so this is a binary search: about 20 look-ups by key in a million
         events.
+
+        Raises: LedgerError; LedgerCorrupt if an event is missing.
         """
         head = self.head().position
         with self._reading() as sql:

@@ -211,7 +211,10 @@ class Ledger(Reader):
         accepts_newer: bool = False,
         keeps_copy: bool = True,
     ) -> Self:
-        """Open the SQLite ledger in a file. Only their owner can read a new file and its folder."""
+        """Open the SQLite ledger in a file. Only their owner can read a new file and its folder.
+
+        Raises: LedgerUnavailable if the folder cannot be created, and as `open`.
+        """
         try:
             path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         except OSError as error:
