@@ -42,6 +42,8 @@ class Remark(NamedTuple):
     signs    the wordings that were found, of objection and then of approval
     about    its words by stem, with whether it speaks against them
     faulty   the words of the clauses that report a fault; None if they report one of "this" or "it"
+    harms    the words of the things that it says do harm, such as "type hints" in "type hints break
+             the code"
     quote    its beginning, as the user wrote it, at most 200 characters
     """
 
@@ -49,6 +51,7 @@ class Remark(NamedTuple):
     signs: tuple[str, ...]
     about: Mapping[str, bool]
     faulty: frozenset[str] | None
+    harms: frozenset[str]
     quote: str
 
 
@@ -81,7 +84,8 @@ def read_remark(text: str, *, refuses: bool = False, answers: bool = False) -> R
     reading = _read_kind(opening, len(words), signs)
     all_signs = (*signs, reading.approval) if reading.approval else tuple(signs)
     quote = " ".join((own_words or looked_at).split())[:200]
-    return Remark(reading.kind, all_signs, stance(opening), _faulty_words(reported), quote)
+    faulty = _faulty_words(reported)
+    return Remark(reading.kind, all_signs, stance(opening), faulty, _harming_words(opening), quote)
 
 
 def with_apostrophes(text: str) -> str:
@@ -145,6 +149,12 @@ def _faulty_words(reported: str) -> frozenset[str] | None:
             return None
         words.update(stance(clause[: match.start()]), stance(clause[match.end() :]))
     return frozenset(words)
+
+
+def _harming_words(opening: str) -> frozenset[str]:
+    """Return the words of the things that a message says do harm."""
+    clauses = map(expression("harms").match, expression("clause").split(opening))
+    return frozenset(word for match in clauses if match for word in stance(match["thing"]))
 
 
 def stance(text: str, stem: Callable[[str], str] | None = None) -> dict[str, bool]:

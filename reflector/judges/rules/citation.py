@@ -61,6 +61,7 @@ class Citation:
     mentioned  the place at which the same step cites the bullet last
     forbids    the advice is a prohibition, so a fault may be the one that it warns of
     declined   the agent named the advice only to explain why it does not apply
+    answers    the user's message before it is a question, or asks for words
     is_alone   no other bullet was cited between the same two messages of users
     is_over    later messages no longer belong to it
     step_kinds kinds of the calls of the cited step, and `step_calls` their ids
@@ -75,6 +76,7 @@ class Citation:
     about: Mapping[str, bool]
     forbids: bool
     declined: bool
+    answers: bool
     red: frozenset[str]
     turn: int
     at: int

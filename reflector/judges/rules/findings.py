@@ -18,7 +18,7 @@ from reflector.playbook.bullet import Verdict
 from reflector.transcripts.citations import CALLED_WRONG
 
 #: The model of every answer; the number changes whenever a verdict does.
-VERSION = "rules/6"
+VERSION = "rules/7"
 
 #: The most calls between the step and a message on it, and the most changes between the step and a
 #: check that is still about it.
@@ -48,11 +48,11 @@ class Finding(NamedTuple):
 
 
 def repeats(citation: Citation, remark: Remark) -> bool:
-    """Return whether an objection repeats the advice. Then the advice was right, and the agent did
-    not follow it.
+    """Return whether an objection repeats the advice, and does not say that the advice does harm.
+    Then the advice was right, and the agent did not follow it.
     """
     shared = citation.about.keys() & remark.about.keys()
-    if remark.kind != "objects" or _names_fault(citation, remark):
+    if remark.kind != "objects" or _names_fault(citation, remark) or shared & remark.harms:
         return False
     if not shared or any(_is_opposed(citation, remark, word) for word in shared):
         return False
@@ -137,7 +137,8 @@ def _accepted(citation: Citation) -> Evidence | None:
     """Return the evidence that the user accepted the step.
 
     Condition: your first message that is neither a question nor a go-ahead accepts the work. The
-    agent cited no other rule with this rule, and nothing failed before your message
+    agent cited no other rule with this rule, and did not only answer your question in words.
+    Nothing failed before your message
     """
     if _faulty(citation) is not None or not citation.is_alone:
         return None
@@ -145,11 +146,13 @@ def _accepted(citation: Citation) -> Evidence | None:
     judging = [word for word in citation.words if word.remark.kind not in ("agrees", "other")]
     if not judging or judging[0].between > _FAR or judging[0].remark.kind != "approves":
         return None
-    # Praise right after the agent only read something is for its answer, not for the advice.
-    only_looks = citation.step_kinds == {"look"} and judging[0].between == 0
+    # Praise right after a mere answer is for the answer, not for the advice.
+    has_worked = citation.step_kinds - {"look"} or judging[0].between
+    if not has_worked and (citation.step_kinds or citation.answers):
+        return None
     checks = list(filter(_is_near, citation.results))
     has_failed = checks and not checks[0].passed
-    if only_looks or has_failed:
+    if has_failed:
         return None
     # The signs of a remark end with those of approval.
     return Evidence(judging[0].remark.quote, judging[0].remark.signs[-1])

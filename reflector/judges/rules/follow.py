@@ -75,6 +75,7 @@ class _Chain:
     unread     the last results before the first citation
     runs       how checks and commands ended
     last_text  the agent's last words, "" after those of a user
+    asked_at   the place of the user's last message, if it asks for words
     """
 
     at: int = 0
@@ -85,6 +86,7 @@ class _Chain:
     unread: deque[_Ended] = field(default_factory=deque)
     runs: deque[_Run] = field(default_factory=deque)
     last_text: str = ""
+    asked_at: int | None = None
 
     def release(self, *, at_once: bool = False) -> Iterator[Citation]:
         """Yield, once, each citation that no later message can affect. With `at_once`, yield all.
@@ -224,6 +226,7 @@ def _open(chain: _Chain, bullet: Bullet, text: str) -> Citation:
         about=stance(bullet.text),
         forbids=forbids,
         declined=declines(bullet.name, text),
+        answers=chain.asked_at is not None and chain.at - chain.asked_at <= BEFORE,
         red=chain.red(),
         turn=chain.turn,
         at=chain.at,
@@ -272,13 +275,14 @@ def _take_person(chain: _Chain, message: Message) -> None:
     if not refuses:  # a refusal is not a turn of its own; the next message is
         chain.turn += 1
         chain.cited_at.clear()
+        chain.asked_at = chain.at if expression("wants-words").search(message.text) else None
     for citation in chain.citations:
         citation.is_open = False
     for result in message.results:
         if not result.is_error:  # an error here is your refusal, and not how the command ended
             _take_result(chain, result)
     if message.text.strip() and chain.citations:
-        is_asked = expression("asks").search(chain.last_text) is not None
+        is_asked = expression("question-mark").search(chain.last_text) is not None
         remark = read_remark(message.text, refuses=refuses, answers=is_asked)
         for citation in chain.citations:
             citation.take_word(remark)

@@ -89,6 +89,10 @@ CASES: dict[str, Case] = {
     # A person wants the opposite.
     "the opposite": ([_CHANGED, person("please don't store the branch")], "= opposed"),
     "the opposite of another part": ([_CHANGED, person("don't touch the header")], "="),
+    "no to a question of the agent": (
+        [_CHANGED, says("Shall I tag it?"), person("nope, that is for later"), person("commit")],
+        "= accepted",
+    ),
     "for and against": ([_CHANGED, person("don't store the name, but keep the branch")], "="),
     "asks why": ([_CHANGED, person("why do you store the branch at all?")], "= opposed"),
     "behind a preposition": ([_CHANGED, person("don't write the log for the branch")], "="),
@@ -120,6 +124,15 @@ CASES: dict[str, Case] = {
     "a fault of what is forbidden": ([_CHANGED, person("the branch is broken")], "=", _FORBIDS),
     # A person takes it back, or refuses it.
     "undone": ([_CHANGED, person("please revert that")], "= undone"),
+    "undone because it does harm": (
+        [_CHANGED, person("Undo that, the branch name makes this slower.")],
+        "= undone",
+    ),
+    "the advised thing undone": ([_CHANGED, person("undo the branch names")], "= opposed undone"),
+    "undone because it breaks something": (
+        [_CHANGED, person("No, that is wrong: branch names break the export. Remove them.")],
+        "= faulty undone",
+    ),
     "undone with another bullet": (
         [says("[pat-001] and [pat-002]"), edits(), DONE, person("please revert that")],
         "=",
@@ -170,6 +183,15 @@ CASES: dict[str, Case] = {
     "praise after a failure": ([CITED, _RESTART, DONE, person("great")], "="),
     "praise of words": ([CITED, person("great")], "= accepted"),
     "praise of a look": ([CITED, reads(), person("great")], "="),
+    "praise of an answer": ([person("what does [pat-001] mean?"), CITED, person("thanks")], "="),
+    "praise of an explanation": (
+        [person("explain [pat-001]"), reads(), CITED, reads(), person("great")],
+        "=",
+    ),
+    "praise of work after a question": (
+        [person("can you add the name?"), _CHANGED, person("great")],
+        "= accepted",
+    ),
     "a go-ahead and praise": (
         [CITED, person("yes, go ahead"), edits(), DONE, person("great")],
         "= accepted",
@@ -281,6 +303,18 @@ def test_objection_that_repeats_the_advice_means_unfollowed(words: str) -> None:
     assert (said["tag"], said["followed"], words in said["rationale"]) == ("neutral", "no", True)
     other = judge(CITED, edits(), DONE, person(words), advice="Name each branch after its issue.")
     assert (other["tag"], other.get("followed")) == ("neutral", None)
+
+
+@pytest.mark.parametrize(
+    ("words", "followed"),
+    [
+        ("No, missing branch names break the build", "no"),
+        ("No, branch names break the build", None),
+        ("No, branch names clutter the record", None),
+    ],
+)
+def test_objection_that_blames_the_advice_repeats_nothing(words: str, followed: str | None) -> None:
+    assert judge(CITED, edits(), DONE, person(words)).get("followed") == followed
 
 
 def test_mistake_that_was_made_is_not_wrong_advice() -> None:
