@@ -76,7 +76,8 @@ def requests(sentence: str) -> bool:
     if aims_of(sentence):
         return may_repeat(sentence)
     is_order = instructs(sentence) and not expression("recounts").match(plain)
-    return is_order or bool(lasting_topics_of(sentence))
+    is_general = expression("of-each").match(plain) is not None
+    return is_order or is_general or bool(lasting_topics_of(sentence))
 
 
 def topics_of(sentence: str) -> list[str]:

@@ -57,6 +57,14 @@ def test_sentence_of_fewer_sessions_is_none(sessions: int) -> None:
             3,
         ),
         (("no emojis in commits", "never use emojis", "and without emoji please"), 3),
+        (
+            (
+                "add type hints to every function.",
+                "Every function needs type hints",
+                "Good, but add type hints to each function",
+            ),
+            3,
+        ),
         (("stop mocking the store", "never mock the store", "don't mock the store in tests"), 3),
         (
             (
