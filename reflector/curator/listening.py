@@ -451,7 +451,9 @@ def _wish_in(sentence: str) -> tuple[Form, str] | None:
         sentence = sentence.partition(", ")[0]
     if len(sentence) > _MAX_SENTENCE or sentence.endswith(("?", ":", "？", "：")):
         return None
-    asked = expression("praise-tail").sub("", sentence.rstrip())
+    asked = sentence.rstrip()
+    for tail in ("praise-tail", "place-tail"):
+        asked = expression(tail).sub("", asked)
     for row in wordings("wish"):
         match = row.expression.fullmatch(asked)
         if match and _is_meant(row.id, sentence):

@@ -309,6 +309,18 @@ def said(text: str, **fields: Any) -> list[tuple[str, str, str]]:
             "From now on, write commit messages in English",
             ("standing", "pref", "Write commit messages in English."),
         ),
+        (
+            "in future always quote paths in shell scripts, put it into CLAUDE.md",
+            ("standing", "pref", "Always quote paths in shell scripts."),
+        ),
+        (
+            "never push to main, and please add this to the rules",
+            ("standing", "mis", "Never push to main."),
+        ),
+        (
+            "always quote the name of a folder, add it to PATH",
+            ("standing", "pat", "Always quote the name of a folder, add it to PATH."),
+        ),
         ("Next time, run `make demo` first", ("standing", "pref", "Run `make demo` first.")),
         (
             "I prefer short answers without headings",
