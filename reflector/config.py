@@ -215,7 +215,7 @@ class Config:
     #: whether reflector [records changes](memory.md) of the files that agents load. `"tell"`:
     #: reflector also reports these changes at the start of the next session
     memory: str = "on"
-    #: whether reflector also records changes of your files for all projects, such as
+    #: whether reflector also records changes to your files for all projects, such as
     #: `~/.claude/CLAUDE.md`, and of memory folders
     memory_user: bool = False
     #: maximum megabytes of earlier versions of files that agents load, all your projects together.

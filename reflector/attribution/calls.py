@@ -275,7 +275,7 @@ def _text_of(call: ToolCall) -> str:
 
 
 def _written(call: ToolCall, table: Table, folder: str) -> Iterator[Call]:
-    """Yield the changes of files that a call makes if it succeeds.
+    """Yield the changes to files that a call makes if it succeeds.
 
     folder  the folder in which the session works
     """
@@ -290,7 +290,7 @@ def _written(call: ToolCall, table: Table, folder: str) -> Iterator[Call]:
 
 
 def _by_editor(call: ToolCall, table: Table, folder: str) -> Iterator[Call]:
-    """Yield the changes of files by an editing tool: with their edits, with the whole content of a
+    """Yield the changes to files by an editing tool: with their edits, with the whole content of a
     written file, or without either for a patch.
     """
     arguments = call.whole

@@ -1,4 +1,4 @@
-"""Changes of files that git made, or that its commits contain.
+"""Changes to files that git made, or that its commits contain.
 
 Invariant: git is only read. A change is git's only if the content before and after it is that of
 the commits.
@@ -175,7 +175,7 @@ class Repository:
         known: Collection[tuple[str, ...]] = (),
         here: _Here = MappingProxyType({}),
     ) -> list[Step]:
-        """Return the newest changes of files in commits, oldest first.
+        """Return the newest changes to files in commits, oldest first.
 
         A merge counts as a change only if the file differs from all of its parents.
 

@@ -57,7 +57,7 @@ class Author(NamedTuple):
 
 
 class Step(NamedTuple):
-    """A change of a file by one author.
+    """A change to a file by one author.
 
     time  in seconds since the epoch
     """

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class Moved:
-    """The change of a rule's counts by one session's verdicts; negative if fewer of them count."""
+    """The change to a rule's counts by one session's verdicts; negative if fewer of them count."""
 
     session_id: str | None
     helpful: int = 0
@@ -38,7 +38,7 @@ class Changed:
     """A rule that differs between two states of a playbook. `before` or `after` is null if that
     state lacks the rule.
 
-    change     the largest change of the rule: added, restored, removed, merged …, revised, moved,
+    change     the largest change to the rule: added, restored, removed, merged …, revised, moved,
                counted, or came and went
     recounted  whether the counters were set by hand between the two states
     sessions   the sessions whose verdicts count in only one state, each state under its own policy.

@@ -49,8 +49,8 @@ _FINAL = {
 _UNDOING = frozenset({*CHANGING, EVIDENCE_RETRACTED, POLICY_ADOPTED})
 _READ = frozenset({*_UNDOING, *_IMPORTS, *_FINAL})
 _NOTHING = (
-    "you do not have a change left to undo; `reflector log` lists all changes of rules, and "
-    "`reflector log --memory` lists all changes of files"
+    "you do not have a change left to undo; `reflector log` lists all changes to rules, and "
+    "`reflector log --memory` lists all changes to files"
 )
 _NO_HOME = (
     "this user does not have a home folder, so reflector cannot recognise your changes; name a "

@@ -48,7 +48,7 @@ _EVIDENCE = (EVIDENCE_RETRACTED, POLICY_ADOPTED)
 class TakenBack(NamedTuple):
     """The result of an undo.
 
-    steps      the changes of rules
+    steps      the changes to rules
     moved      the other rules whose counters changed with the evidence, before and after the undo
     positions  the positions of the appended events, with which you can undo this undo
     files      the files that were restored
@@ -204,7 +204,7 @@ def _undo_changes(
     tx: str,
 ) -> Sequence[Step]:
     """Append the undo of an act after the events in `lead`: take back its evidence and its changes
-    of rules. Return the steps.
+    to rules. Return the steps.
 
     Raises: NothingToUndo if the act has nothing left to undo.
     """

@@ -222,7 +222,7 @@ def reparse(place: Place, sessions: tuple[str, ...], dry_run: bool) -> None:
     ]
     columns = ("session", "reading", "before", "after")
     answers = counted(len(readings), "answer")
-    empty = f"Nothing changes: the present parser reads {answers} as before."
+    empty = f"Nothing changes: the current parser reads {answers} as before."
     table(columns, rows, prose=("before", "after"), empty=empty)
 
 

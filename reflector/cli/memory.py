@@ -157,7 +157,7 @@ def memory_json(place: Place, change: Change) -> MemoryJson:
 
 
 def print_log(place: Place, topic: str | None, most: int, moment: str | None) -> None:
-    """Print the changes of watched files, newest first: all, or those of a file or a session."""
+    """Print the changes to watched files, newest first: all, or those of a file or a session."""
     with opened(place, moment=moment) as stores:
         changes = changes_in(stores, root_of(place))
     if topic is not None:
@@ -174,7 +174,7 @@ def print_log(place: Place, topic: str | None, most: int, moment: str | None) ->
         ("change", "when", "file", "lines", "by"),
         rows,
         whole=True,
-        empty="No change of a memory file is recorded.",
+        empty="No change to a memory file is recorded.",
     )
     if newest:
         not_gits = (change for change in newest if not change.is_gits)
@@ -220,7 +220,7 @@ def _about(place: Place, changes: Sequence[Change], topic: str) -> list[Change]:
 
 
 def _of_file(place: Place, changes: Sequence[Change], text: str) -> list[Change]:
-    """Return the changes of a file that the user typed. The file may be missing.
+    """Return the changes to a file that the user typed. The file may be missing.
 
     The user may type its name as it is on a screen.
     """
@@ -288,15 +288,15 @@ def is_watched(place: Place, text: str) -> bool:
 
 
 def refuse_session(place: Place, text: str) -> None:
-    """Raise a usage error if a session is known only from its changes of watched files."""
+    """Raise a usage error if a session is known only from its changes to watched files."""
     if place.is_untouched:
         return
     with opened(place) as stores:
         sessions = {one.fact("session") for one in changes_in(stores, root_of(place))}
     if any(session.startswith(text) for session in sessions if session):
         raise click.UsageError(
-            f"reflector did not record session {safe(text)}, only its changes of memory files. To "
-            f"list the changes of memory files: {place.command('log', '--memory', text)}"
+            f"reflector did not record session {safe(text)}, only its changes to memory files. To "
+            f"list the changes to memory files: {place.command('log', '--memory', text)}"
         )
 
 
@@ -304,7 +304,7 @@ def _needed(place: Place, stores: Sequence[Store], text: str) -> Change:
     change = change_named(stores, text)
     if change is None:
         raise click.UsageError(
-            f"{text} is not a change of a memory file. To list the changes of memory files: "
+            f"{text} is not a change to a memory file. To list the changes to memory files: "
             f"{place.command('log', '--memory')}"
         )
     return change
@@ -387,7 +387,7 @@ def _note_unrecorded(place: Place, file: str, lines: Sequence[Line]) -> None:
     project = place.project()
     if file.startswith("~") and project.config.memory != "off" and not project.config.memory_user:
         note(
-            "reflector does not record changes of files in your home folder. To record the "
+            "reflector does not record changes to files in your home folder. To record the "
             "changes of these files from now on: reflector config set --global memory_user true"
         )
     elif not is_in_home(file) and file not in Table(project.root, "project").files:
@@ -433,7 +433,7 @@ def _content(place: Place, file: str, changes: Sequence[Change]) -> bytes:
     if not changes:
         raise click.UsageError(
             f"{file} does not exist, and reflector did not record a change of this file. To list "
-            f"the changes of other files: {place.command('log', '--memory')}"
+            f"the changes to other files: {place.command('log', '--memory')}"
         )
     return read_watched(changes[-1]) or b""
 
@@ -441,7 +441,7 @@ def _content(place: Place, file: str, changes: Sequence[Change]) -> bytes:
 def _history_of(
     place: Place, stores: Sequence[Store], file: str, moment: str | None
 ) -> tuple[list[Change], bytes]:
-    """Return the changes of a file up to a moment, and its content then."""
+    """Return the changes to a file up to a moment, and its content then."""
     changes = [one for one in changes_in(stores, root_of(place)) if one.file == file]
     if moment is None:
         return changes, _content(place, file, changes)
@@ -549,7 +549,7 @@ def _facts(line: Line, change: Change) -> Iterator[tuple[str, str]]:
 
 
 def undo_memory(place: Place, text: str, *, session: bool, yes: bool, dry_run: bool) -> None:
-    """Undo a change, the newest change of a file, or all changes of a session."""
+    """Undo a change, the newest change to a file, or all changes of a session."""
     with opened(place, changes=not dry_run) as stores:
         only_lines = yes
         if session:
@@ -638,7 +638,7 @@ def _needed_of_file(place: Place, changes: Sequence[Change], text: str) -> list[
 
 
 def _newest(place: Place, changes: Sequence[Change]) -> Change:
-    """Return the change of a file to undo; the last change if none can be undone.
+    """Return the change to a file to undo; the last change if none can be undone.
 
     Raises: UndoRefused if all changes are undone.
     """

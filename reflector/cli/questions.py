@@ -399,7 +399,7 @@ def _why(step: Step) -> str:
     help="Type of the events to list (repeatable).",
 )
 @click.option("--since", metavar="MOMENT", help="First moment to list, such as yesterday.")
-@flag("--memory", "memory", help="List only changes of files that agents load.")
+@flag("--memory", "memory", help="List only changes to files that agents load.")
 @as_of_option
 @json_option
 @click.pass_obj
@@ -418,7 +418,7 @@ def log(
     the events between two moments, give A..B.
 
     A, B and MOMENT are each a time (2026-11-21, yesterday, 2 weeks ago), a position or a session's
-    id. With --memory, `log` lists changes of files that agents load, such as CLAUDE.md. With
+    id. With --memory, `log` lists changes to files that agents load, such as CLAUDE.md. With
     --memory and FILE or SESSION, `log` lists only the changes of this file or session. To undo the
     change at a position of the log, run `reflector undo POSITION`.
     """

@@ -1,4 +1,4 @@
-"""`reflector review`: citations, proposals and changes of memory files that wait for your decision.
+"""`reflector review`: citations, proposals and changes to memory files that wait for your decision.
 
 Invariant: a decision is written before the next key is read, so you can leave at any moment and
 lose nothing.
@@ -110,7 +110,7 @@ class WaitingJson:
 
     citations  without a verdict, newest first; with `review list`, also those that a judge decided
     proposals  oldest first; with `review list`, also decided ones
-    memory     changes of memory files by an agent, with the setting `memory` = "tell"
+    memory     changes to memory files by an agent, with the setting `memory` = "tell"
     """
 
     citations: list[OpenCitation]
@@ -280,7 +280,7 @@ def _undo_last(place: Place, decided: list[_Decided], number: int) -> int:
     position = decided[-1].position
     if position == _KEPT:
         note(
-            "You decided to keep this change of the file. To undo the change, find its number "
+            "You decided to keep this change to the file. To undo the change, find its number "
             "with `reflector log --memory`, then run: reflector undo NUMBER"
         )
         return number
@@ -472,7 +472,7 @@ def _approve(place: Place, ledger: Ledger, proposal: Proposal, text: str | None)
 
 
 class _MemoryCase:
-    """A change of a memory file by an agent, which you keep or undo."""
+    """A change to a memory file by an agent, which you keep or undo."""
 
     keys: Mapping[str, str] = {"k": "keep", "t": "undo"}
 
@@ -544,7 +544,7 @@ def approve(place: Place, ids: tuple[str, ...]) -> None:
 @click.argument("text")
 @click.pass_obj
 def edit(place: Place, id: str, text: str) -> None:
-    """Approve a proposal with your own text."""
+    """Approve a proposal, with your text instead of its text."""
     _decide_each(place, [id], lambda ledger, proposal: _approve(place, ledger, proposal, text))
 
 
@@ -568,7 +568,7 @@ def keep(place: Place, ids: tuple[str, ...], why: str | None) -> None:
     """Decline merges, and never propose them again.
 
     After you decline a merge with `review keep`, reflector does not propose the same merge again.
-    To accept a change of a file such as CLAUDE.md, give `review keep` the number of the change,
+    To accept a change to a file such as CLAUDE.md, give `review keep` the number of the change,
     such as u41.
     """
     changes = [id for id in ids if is_memory(place, id)]

@@ -149,7 +149,7 @@ class _Rows(NamedTuple):
         yield "ledger", f"{ledger.url}, {counted(ledger.events, 'event')}{last}"
         if upgrade := state.upgrade:
             when = f"upgraded from revision {upgrade.revision} on {short_time(upgrade.at)}"
-            yield "", f"{when}; a copy of the older ledger is {upgrade.file}"
+            yield "", f"{when}; the copy from before the upgrade is {upgrade.file}"
         in_files = (
             f", and {counted(state.file_rules, 'rule')} in your files" if state.file_rules else ""
         )

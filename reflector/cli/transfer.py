@@ -534,8 +534,8 @@ def redact(
         raise click.UsageError("redact needs exactly one of EVENT, --where TEXT and --session ID")
     if why is None:
         raise click.UsageError(
-            "give a reason with --why. Do not repeat the text to erase in the reason, because the "
-            "reason stays in the ledger"
+            "give a reason with --why. The reason stays in the ledger, so do not repeat the "
+            "erased text in the reason"
         )
     place.needs_playbook()
     with place.pipeline() as pipeline:

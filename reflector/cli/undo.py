@@ -1,4 +1,4 @@
-"""The command `undo`: take back a change of rules, verdicts or memory files."""
+"""The command `undo`: take back a change to rules, verdicts or memory files."""
 
 from __future__ import annotations
 
@@ -51,9 +51,9 @@ def undo(
 
     Without a name, `undo` reverses the last change that you made to rules, a verdict, the counting
     policy or the sessions that count. If you run `undo` twice, the second `undo` reverses the
-    change before your last change. To undo an import, or a change by an agent or on another
-    machine, give its position in `reflector log`. To reverse an undo, give the position of the
-    undo.
+    change before your last change. To undo an import, an agent's change, or a change that
+    was made on another machine, give the position in `reflector log`. To reverse an undo, give the
+    position of the undo.
 
     To undo the last change or the removal of a rule, give the rule's name. You can also give a
     position from `reflector log`, several positions such as 41..43, or an event's id. To exclude
@@ -63,11 +63,11 @@ def undo(
     your confirmation. With --dry-run, `undo` shows changes to rules, but not changes to verdicts.
 
     A memory file is a file that agents load, such as CLAUDE.md. To undo the newest change of a
-    memory file, give the file's path. To undo an older change of a memory file, give the number of
+    memory file, give the file's path. To undo an older change to a memory file, give the number of
     the change in `reflector log --memory`. If the memory file has changed again since the change to
-    undo, `undo` writes nothing. With --yes, `undo` reverses the lines of an older change, and keeps
-    later changes of other lines. --memory SESSION undoes all changes that a session made to memory
-    files.
+    undo, `undo` writes nothing. With --yes, `undo` restores the lines that the older change
+    touched, and keeps later changes to other lines. --memory SESSION undoes all changes that a
+    session made to memory files.
     """
     if memory and what is None:
         raise click.UsageError(
@@ -112,7 +112,7 @@ def _named(ledger: Ledger, text: str) -> Act:
 
 
 def _print_planned(place: Place, ledger: Ledger, act: Act) -> None:
-    """Print the changes of rules that the undo of an act would make."""
+    """Print the changes to rules that the undo of an act would make."""
     if act.evidence and not act.changes:
         raise click.UsageError(
             "--dry-run shows changes to rules, not to verdicts. To list the verdicts of a rule: "

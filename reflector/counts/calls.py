@@ -64,7 +64,7 @@ _PATCHED_FILE = lazy_pattern(r"^\*\*\* (Add|Update|Delete) File: (.+)$", re.M)
 class Act(NamedTuple):
     """A command that a call runs, or its change of one file.
 
-    command  "" for a change of a file
+    command  "" for a change to a file
     file     its path, "" if it is not known
     read     words of a call that only reads, such as the path of a file
     commit   a command with the messages of its commits. It has an act of its own
@@ -106,7 +106,7 @@ class Settled(NamedTuple):
         return self.result is not None and self.result.is_error
 
     def acts(self) -> Iterator[Act]:
-        """Yield its commands and changes of files. An edit that failed changes nothing."""
+        """Yield its commands and changes to files. An edit that failed changes nothing."""
         if self.is_failed and self.call.name in _EDITORS:
             return
         former = self.result.former if self.result and self.call.name == "Write" else None
@@ -160,7 +160,7 @@ class Waiting:
 
 
 def acts_of(call: ToolCall) -> Iterator[Act]:
-    """Yield the commands and changes of files of a call."""
+    """Yield the commands and changes to files of a call."""
     if call.name in _SHELLS:
         yield from _acts_of_shell(plain_text(call.whole.get("command")))
     elif call.name in _EDITORS:
@@ -256,7 +256,7 @@ def _acts_of_editor(arguments: Mapping[str, Any], *, is_new: bool) -> Iterator[A
 
 
 def _acts_of_patch(patch: str) -> Iterator[Act]:
-    """Yield the changes of files in a patch as Codex CLI writes it."""
+    """Yield the changes to files in a patch as Codex CLI writes it."""
     _, *parts = _PATCHED_FILE.split(patch)
     for deed, file, body in zip(parts[::3], parts[1::3], parts[2::3], strict=True):
         lines = body.splitlines()

@@ -34,7 +34,7 @@ _BACKUP = lazy_pattern(r"\.(?:bak|orig|old|backup)\Z")
 
 
 class Change(NamedTuple):
-    """A change of a file. `is_gone` is true if the command removes or moves the file."""
+    """A change to a file. `is_gone` is true if the command removes or moves the file."""
 
     file: str
     is_gone: bool = False
@@ -49,7 +49,7 @@ class _Part(NamedTuple):
 
 
 def changes_in(command: str) -> Iterator[Change]:
-    """Yield the changes of files in a command without the texts that it contains."""
+    """Yield the changes to files in a command without the texts that it contains."""
     if not _MAY_CHANGE.search(command):
         return
     for pipeline in _pipelines_in(command):

@@ -70,7 +70,7 @@ _LEAVES_BRANCH = lazy_pattern(
 #: The folder of the commands after it. A worktree has a branch of its own.
 _FOLDER = lazy_pattern(r"\b(?:(?:cd|pushd)|git +-C) +(\"[^\"\n]*\"|'[^'\n]*'|[^\s;&|]*)")
 _ELSEWHERE = lazy_pattern(r"/|~|\$|[a-z]:|-/|.*(?:\.\.|worktree)", re.DOTALL)
-#: Commands that may take back each change of a file.
+#: Commands that may take back each change to a file.
 _TAKES_BACK = lazy_pattern(
     rf"\bgit\b{_WORDS}? (?:checkout(?! +-[bB])|restore|stash|reset|clean|revert|apply)\b|\bpatch\b"
 )

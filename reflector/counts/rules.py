@@ -387,7 +387,7 @@ class RuleSet:
             yield from self._changes_in(act)
 
     def _changes_in(self, act: Act) -> Iterator[tuple[Sought, int]]:
-        """Yield the tokens that a change of a file writes, each with its index in the text."""
+        """Yield the tokens that a change to a file writes, each with its index in the text."""
         files = self._formed if act.change else chain(self._formed, self._held_by(act.file))
         for sought in files if act.file or act.change else ():
             if sought.is_file_of(act) and self._applies(sought.key, act):

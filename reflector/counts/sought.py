@@ -173,11 +173,11 @@ class Sought(NamedTuple):
         return act.is_new and (is_test or self.token.form == NEW_FILE)
 
     def is_added_by(self, act: Act) -> bool:
-        """Return whether a change of a file adds the token."""
+        """Return whether a change to a file adds the token."""
         return self.gain_in(act) > 0
 
     def gain_in(self, act: Act) -> int:
-        """Return how often a change of a file adds the token, less how often it removes the token.
+        """Return how often a change to a file adds the token, less how often it removes the token.
         Comments and prose do not count for a rule against an identifier.
         """
         is_program = self.token.is_program and self.token.negated

@@ -312,7 +312,7 @@ TYPES = (
     ),
     _trial(
         name=TRIAL_CLOSED,
-        meaning="A trial ended, with its result.",
+        meaning="A trial ended. The event contains the result.",
         fields={
             "verdict": needed(WORD),
             "told": needed(_ARM),

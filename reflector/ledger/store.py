@@ -352,8 +352,8 @@ class Ledger(Reader):
             ) from error
         if removed:
             reflector.ledger.tell(
-                f"reflector removed {removed}, because this copy of the older ledger contained "
-                "the erased text"
+                f"reflector removed {removed}, the copy of the ledger from before the upgrade, "
+                "because the copy contained the erased text"
             )
 
     def assert_counters(self, name: str, helpful: int, harmful: int, *, actor: str) -> Appended:
@@ -461,10 +461,10 @@ def _refuse_newer_tables(playbook: str, code_version: int | None) -> None:
     if code_version is None or code_version <= CODE_VERSION:
         return
     raise LedgerTooNew(
-        f"a newer reflector wrote the tables of the playbook {playbook!r} in version "
-        f"{code_version}, but this reflector only knows version {CODE_VERSION}. The ledger was not "
-        "changed; upgrade reflector. If you cannot upgrade, ask the ledger's owner to run "
-        "`reflector rebuild --fix`"
+        f"a newer reflector wrote the tables of the playbook {playbook!r} in table "
+        f"version {code_version}, but this reflector knows table versions only up to "
+        f"{CODE_VERSION}. The ledger was not changed; upgrade reflector. If you cannot upgrade, "
+        "ask the ledger's owner to run `reflector rebuild --fix`"
     )
 
 

@@ -1,4 +1,4 @@
-"""Answers about the recorded changes of watched files: who wrote a line, when, and after which
+"""Answers about the recorded changes to watched files: who wrote a line, when, and after which
 words.
 
 Invariant: nothing is changed. The words of a session are read from its transcript for each answer.

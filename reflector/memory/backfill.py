@@ -21,7 +21,7 @@ from reflector.memory.recording import Recorder
 
 
 def fill_back(recorder: Recorder, transcripts: Iterable[Transcript]) -> list[str]:
-    """Record the changes of watched files in transcripts and commits that the log does not have.
+    """Record the changes to watched files in transcripts and commits that the log does not have.
 
     Return notes for the user.
 
@@ -52,7 +52,7 @@ def fill_back(recorder: Recorder, transcripts: Iterable[Transcript]) -> list[str
 
 
 def _commits(recorder: Recorder) -> list[Step]:
-    """Return the changes of watched files in commits that the log does not have."""
+    """Return the changes to watched files in commits that the log does not have."""
     table = recorder.table
     commits = recorder.repository.commits(table.pathspecs(), known=recorder.known)
     return [commit for commit in commits if table.is_inside(commit.file)]

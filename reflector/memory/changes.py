@@ -1,4 +1,4 @@
-"""The recorded changes of watched files, from a project's ledger and the user's, as values.
+"""The recorded changes to watched files, from a project's ledger and the user's, as values.
 
 Invariant: a change is one event, and its position names it: `377` in the project's ledger, `u38` in
 the user's. A change counts as taken back if a later change undid it and was not undone itself.

@@ -1,4 +1,4 @@
-"""The lines that a change of a file added and removed, without secrets, and the file without them.
+"""The lines that a change to a file added and removed, without secrets, and the file without them.
 
 Invariant: a line is taken back only if it is unchanged beside the same lines. Otherwise the answer
 is None, and nothing is guessed. Line ends stay as they are.

@@ -1,4 +1,4 @@
-"""Records the changes of watched files: the drain compares them at a session's start and end.
+"""Records the changes to watched files: the drain compares them at a session's start and end.
 
 Invariant: every difference between two looks is recorded once, even if the drain is killed. If the
 disk is full, nothing is half written, and the next drain compares again.

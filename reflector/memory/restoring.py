@@ -1,4 +1,4 @@
-"""Takes back changes of watched files: each file is written completely, and all of them or none.
+"""Takes back changes to watched files: each file is written completely, and all of them or none.
 
 Invariant: a file that changed since then is not written, and no link out of the file's folder is
 followed. If a crash interrupts an undo, each file has one of both versions, and the next look
@@ -81,7 +81,7 @@ class Restored:
 
 
 def newest_of(changes: Sequence[Change]) -> Change | None:
-    """Return the change of a file that `undo FILE` undoes; None if no change can be undone.
+    """Return the change to a file that `undo FILE` undoes; None if no change can be undone.
 
     It is the newest open change. A commit counts only without an open change by an author.
     """
@@ -91,7 +91,7 @@ def newest_of(changes: Sequence[Change]) -> Change | None:
 
 
 def open_changes(changes: Sequence[Change]) -> list[Change]:
-    """Return the changes of a file that can be undone: those that are not undone, apart from undos,
+    """Return the changes to a file that can be undone: those that are not undone, apart from undos,
     commits of a recorded change, and a commit that added the file.
     """
     made: set[str] = set()

@@ -233,7 +233,7 @@ def _moves(ledger: Ledger, act: Act) -> list[Event]:
 
 
 def changes_with(ledger: Ledger, move: Event) -> list[Event]:
-    """Return the changes of rules that were made with a move."""
+    """Return the changes to rules that were made with a move."""
     return [
         event
         for event in ledger.events(after=move.position, types=CHANGING)

@@ -63,7 +63,7 @@ class Memory(NamedTuple):
 
 
 def memory_of(project: Project, ledger: Ledger, first: int, last: int, *, is_past: bool) -> Memory:
-    """Return the changes of watched files after position `first`, up to `last`.
+    """Return the changes to watched files after position `first`, up to `last`.
 
     Raises:
         LedgerError: the ledger cannot be read.

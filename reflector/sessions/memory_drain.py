@@ -78,7 +78,7 @@ def _recordings(
 
 
 def fill_memory(project: Project, ledger: Ledger, transcripts: Iterable[Path]) -> list[str]:
-    """Record the changes of watched files that transcripts and commits show, also of the user's own
+    """Record the changes to watched files that transcripts and commits show, also of the user's own
     files if the user agreed; return notes for the user. The lock of the project must be held.
     """
     from reflector.memory.backfill import fill_back

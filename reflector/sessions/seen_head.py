@@ -57,8 +57,8 @@ def missed(project: Project, ledger: Ledger) -> Finding | None:
         "the server has lost events that it had confirmed. This machine saw different events "
         f"up to position {anchor.position}. The ledger now ends at position "
         f"{ledger.head().position}",
-        "to count the lost sessions again, run `reflector history`. Make your lost changes of "
-        f"rules again, then remove {_file(project, ledger)}",
+        "to bring the lost sessions back into the counts, run `reflector history`. Make your lost "
+        f"changes to rules again, then remove {_file(project, ledger)}",
     )
 
 

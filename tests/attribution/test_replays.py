@@ -1,4 +1,4 @@
-"""Random changes of a file between two looks: no line that you wrote gets an agent's name."""
+"""Random changes to a file between two looks: no line that you wrote gets an agent's name."""
 
 import random
 import time

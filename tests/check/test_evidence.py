@@ -123,7 +123,8 @@ def test_sessions_to_look_at_come_first(agent_here: Agent) -> None:
         (KIND, "needs a judge: no command or edit shows whether the rule was followed"),
         (
             FACT,
-            "a fact, so no session can break it; reflector cannot count this fact",
+            "a fact, so no session can break it; reflector cannot count how often the agent names "
+            "this fact",
         ),
         (NOTE, "a fact, so no session can break it; the agent named the fact in 1 of 1"),
     ],

@@ -110,7 +110,7 @@ class Clone:
         self.sync()
 
     def undo(self, name: str) -> None:
-        """Undo the last change of a rule, if it can be undone."""
+        """Undo the last change to a rule, if it can be undone."""
         self.sync()
         with suppress(BulletRefused):
             found = undoing(self.ledger, last_change(self.ledger, name))

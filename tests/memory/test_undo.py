@@ -1,4 +1,4 @@
-"""Changes of watched files taken back with `reflector undo`, on real files."""
+"""Changes to watched files taken back with `reflector undo`, on real files."""
 
 import errno
 import os
@@ -468,7 +468,7 @@ def test_commit_of_an_undone_change_is_not_undone(world: World) -> None:
 
 
 def test_undone_file_names_its_change(agent: Agent) -> None:
-    """The undo of an undo is not a change of the file of its own."""
+    """The undo of an undo is not a change to the file of its own."""
     _changed(agent, BEFORE, AFTER)
     (place,) = _places(agent)
     agent.call("undo", "CLAUDE.md")

@@ -40,7 +40,7 @@ _GIT = {
 
 
 class Truth(NamedTuple):
-    """One change of a file: its digests, who made it, and the lines that it added."""
+    """One change to a file: its digests, who made it, and the lines that it added."""
 
     file: str
     before: str
