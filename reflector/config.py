@@ -14,7 +14,7 @@ from fnmatch import fnmatch
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from reflector.files import error_words, read_bounded, read_ours
+from reflector.files import error_words, expanded, read_bounded, read_ours
 from reflector.locate import parse_toml, user_config, user_folder
 from reflector.refusal import Refusal
 from reflector.text.lazy import lazy_pattern
@@ -242,17 +242,13 @@ class Config:
 
     def lists(self, project: Path) -> bool:
         """Return whether the user named a project in `projects`."""
-        # Path.expanduser would raise an error for a user without a home.
-        patterns = [os.path.expanduser(pattern) for pattern in self.projects]  # noqa: PTH111
+        patterns = [expanded(pattern) for pattern in self.projects]
         return any(fnmatch(str(project), pattern) for pattern in patterns)
 
     def keeps_unread(self, project: Path) -> bool:
         """Return whether a project is in one of the folders of `never`."""
         real = Path(os.path.realpath(project))
-        folders = [
-            os.path.realpath(os.path.expanduser(folder))  # noqa: PTH111
-            for folder in self.never
-        ]
+        folders = [os.path.realpath(expanded(folder)) for folder in self.never]
         return any(real.is_relative_to(folder) for folder in folders)
 
     def counting_words(self, right: Mapping[str, int]) -> frozenset[str]:

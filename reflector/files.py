@@ -137,6 +137,18 @@ class Folder:
                 raise
 
 
+def expanded(path: str) -> str:
+    """Return a path with its `~` or `~name` replaced by a home folder; unchanged if there is no
+    such folder, or if no name can contain these characters.
+    """
+    from os.path import expanduser
+
+    try:
+        return expanduser(path)  # noqa: PTH111 - `Path.expanduser` fails without a home folder
+    except ValueError:  # NUL, or half a character
+        return path
+
+
 def with_path(error: OSError, path: str) -> OSError:
     """Return an error with the whole path. If a link or a file has the place of a folder of ours,
     the text names that.

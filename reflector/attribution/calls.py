@@ -21,7 +21,7 @@ from reflector.attribution.files import Table
 from reflector.attribution.steps import NO_FILE, UNSEEN_CONTENT, Author, Content, content_of
 from reflector.events.event import time_of, written
 from reflector.events.memory import AGENT
-from reflector.files import open_regular
+from reflector.files import expanded, open_regular
 from reflector.text.bounds import clean
 from reflector.transcripts.building import fields, objects, plain_text
 from reflector.transcripts.message import ToolCall, ToolResult
@@ -335,7 +335,7 @@ def _files_written(command: str, table: Table, folder: str) -> set[str]:
             words += re.findall(_WORDS, part)[-1:]
     moved = re.match(_FOLDER, command)
     if moved:
-        folder = os.path.join(folder, os.path.expanduser(moved[1]))  # noqa: PTH111, PTH118
+        folder = os.path.join(folder, expanded(moved[1]))  # noqa: PTH118
     paths = (word.replace("$HOME", "~") for word in words if word.endswith(table.endings))
     return set(filter(None, (table.name_of(path, folder) for path in paths)))
 

@@ -15,7 +15,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from reflector.files import Folder, read_bounded
+from reflector.files import Folder, expanded, read_bounded
 from reflector.locate import home_folder
 from reflector.transcripts.building import Load
 from reflector.transcripts.readers import readers
@@ -105,7 +105,7 @@ class Table:
 
         base  the folder of a relative path; "" for the project
         """
-        whole = os.path.normpath(self.root / base / os.path.expanduser(path))  # noqa: PTH111
+        whole = os.path.normpath(self.root / base / expanded(path))
         for pattern in self._patterns:
             for folder in {pattern.folder, pattern.real}:
                 below = whole.removeprefix(f"{folder}/")

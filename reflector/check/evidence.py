@@ -251,9 +251,7 @@ def _fact_words(counting: Counting, deeds: Iterable[SessionDeed]) -> str:
         f"the agent named the fact in {sum(sessions.values())} of "
         f"{counted(len(sessions), 'session')}"
     )
-    words = (
-        named if counting.named else "reflector cannot count how often the agent names this fact"
-    )
+    words = named if counting.named else "mentions cannot be counted"
     return f"a fact, so no session can break it; {words}"
 
 

@@ -113,7 +113,7 @@ def compare(table: Table, looks: Looks, checked_at: float = 0.0) -> list[Differe
         try:
             until = min(now, watched.path.stat().st_ctime)
             content = content_of(watched.read())
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             content = NO_FILE
             until = now
         except OSError as error:

@@ -28,7 +28,7 @@ from typing import NamedTuple
 
 from reflector.changes.apply import advice_fault, bullet_event
 from reflector.events import event as ev
-from reflector.files import read_bounded
+from reflector.files import expanded, read_bounded
 from reflector.instructions.kind import Kind
 from reflector.ledger.store import BulletRow, Ledger
 from reflector.locate import AGENT_FILES, agent_folder, agent_folders
@@ -52,7 +52,7 @@ _MAX_BYTES = 1 << 20
 _MAX_HOPS = 5
 #: An import as in Claude Code 2.1.332: a space in a name is escaped. In a sentence, `_PUNCTUATION`
 #: may follow a name.
-_IMPORT = lazy_pattern(r"(?:^|(?<=\s))@((?:[^\s\\]|\\ )+)", re.M)
+_IMPORT = lazy_pattern(r"(?:^|(?<=\s))@((?:[^\s\\\0]|\\ )+)", re.M)
 _PUNCTUATION = ".,;:!?)]}'\"`*_。，、；：！？）」"
 #: The front matter of a rule, and the part of it that limits the rule to some files.
 _FRONT_MATTER = lazy_pattern(r"\A---\r?\n(.*?)\n---[ \t]*\r?$", re.DOTALL | re.MULTILINE)
@@ -389,14 +389,13 @@ def _imports(path: Path, text: str) -> Iterator[tuple[str, Path]]:
         if target is not None:
             yield written, target
         elif has_extension:
-            with suppress(RuntimeError):  # ~ without a home folder
-                yield written, path.parent / Path(unpunctuated).expanduser()
+            yield written, path.parent / expanded(unpunctuated)
 
 
 def _existing(folder: Path, name: str) -> Path | None:
     """Return the file of a name in a folder, or below a home folder; None if there is none."""
-    with suppress(OSError, RuntimeError, ValueError):  # too long, without a home, or with a NUL
-        target = folder / Path(name).expanduser()
+    with suppress(OSError, ValueError):  # too long, or with a NUL
+        target = folder / expanded(name)
         return target if target.is_file() else None
     return None
 

@@ -25,6 +25,7 @@ from reflector.events import event as ev
 from reflector.events.event import MODEL, Event, NewEvent, identity, time_of
 from reflector.events.fields import pack_keys, unpack_keys
 from reflector.events.sessions import QUEUED
+from reflector.files import expanded
 from reflector.handover import STOPS
 from reflector.ledger.errors import Conflict
 from reflector.ledger.store import BulletRow, Ledger
@@ -113,7 +114,7 @@ def source_of(delivery: Delivery) -> Source | None:
     if event in _MID_TURN:
         return None
     if delivery.transcript_path:
-        path: Path | None = Path(delivery.transcript_path).expanduser()
+        path: Path | None = Path(expanded(delivery.transcript_path))
     else:
         is_subagents = event == "SubagentStop"
         path = find_transcript(delivery.agent_id if is_subagents else delivery.session_id)

@@ -121,11 +121,7 @@ def test_sessions_to_look_at_come_first(agent_here: Agent) -> None:
     ("number", "words"),
     [
         (KIND, "needs a judge: no command or edit shows whether the rule was followed"),
-        (
-            FACT,
-            "a fact, so no session can break it; reflector cannot count how often the agent names "
-            "this fact",
-        ),
+        (FACT, "a fact, so no session can break it; mentions cannot be counted"),
         (NOTE, "a fact, so no session can break it; the agent named the fact in 1 of 1"),
     ],
 )

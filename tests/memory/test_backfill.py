@@ -93,6 +93,15 @@ def test_call_after_first_look_is_left_to_looks(world: World) -> None:
     assert [event["by"] for event in world.events()][before:] == ["commit"]
 
 
+@pytest.mark.parametrize("user", ["~\0x", "~\ud800"])
+def test_odd_path_hides_no_later_call(world: World, user: str) -> None:
+    session = world.begins()
+    session.calls("Write", file_path=f"{user}/CLAUDE.md", content="x")
+    session.edits("CLAUDE.md", "make test", "make check")
+    _filled(world)
+    assert "agent" in [event["by"] for event in world.events()]
+
+
 def test_calls_without_a_difference_are_left_out(world: World) -> None:
     world.record()
     session = world.begins()

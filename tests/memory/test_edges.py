@@ -159,3 +159,15 @@ def test_link_to_watched_file_is_one_file(world: World) -> None:
         path.write_text("# Mine\n")
     assert world.record() == []
     assert [event["file"] for event in world.events()] == ["CLAUDE.md"]
+
+
+def test_file_replacing_a_folder_deletes_the_rules(world: World) -> None:
+    folder = world.path(".claude/rules")
+    folder.mkdir(parents=True)
+    folder.joinpath("a.md").write_text("x\n")
+    world.record()
+    folder.joinpath("a.md").unlink()
+    folder.rmdir()
+    folder.write_text("a file\n")
+    world.record()
+    assert [event["kind"] for event in world.events()][-1] == "deleted"

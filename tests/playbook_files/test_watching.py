@@ -114,6 +114,12 @@ def test_imports_outside_are_named_in_any_form(root: Path) -> None:
     assert gone == "not read: @gone/file.md in CLAUDE.md: No such file or directory"
 
 
+@pytest.mark.parametrize("name", ["~\0x/y.md", "a\0b/y.md", "a.m\0d"])
+def test_name_with_nul_ends_before_it(root: Path, name: str) -> None:
+    write(root, CLAUDE=f"- Run the tests first\n\n@{name}\n")
+    assert [line.text for line in advice_of(root).rules] == ["Run the tests first"]
+
+
 def test_rules_for_some_files_have_their_patterns(root: Path) -> None:
     (root / ".claude/rules").mkdir(parents=True)
     (root / ".github/instructions").mkdir(parents=True)
