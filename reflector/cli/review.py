@@ -544,7 +544,7 @@ def approve(place: Place, ids: tuple[str, ...]) -> None:
 @click.argument("text")
 @click.pass_obj
 def edit(place: Place, id: str, text: str) -> None:
-    """Approve a proposal, with your text instead of its text."""
+    """Approve a proposal, but with text of your own."""
     _decide_each(place, [id], lambda ledger, proposal: _approve(place, ledger, proposal, text))
 
 
