@@ -124,14 +124,17 @@ class RuleCount:
         )
         is_run_in_time = is_run and not is_late
         is_asked_for = came_up or self.forbids
+        has_occasion = self.is_choice or self.occasion != ""
         signs = acts | marks.came_up & MENTIONED
         self.may_apply |= self.counting.is_open or signs > 0
         period.sessions += 1
-        period.came_up += came_up and (self.is_choice or self.occasion != "")
+        could_break = signs > 0 if self.forbids and not has_occasion else came_up and has_occasion
+        period.came_up += could_break
         period.ran += is_run and self.counting.named > 0
         period.run += is_asked_for and is_run_in_time
         is_chosen = self.is_choice and not self.counting.is_before and acts & named > 0
-        period.done += is_asked_for and (is_run_in_time or is_chosen)
+        is_kept = could_break and not acts & against
+        period.done += is_kept if self.forbids else came_up and (is_run_in_time or is_chosen)
         period.written += is_asked_for and marks.written & named > 0
         period.said += marks.said & AGAIN
         self.breaches |= acts & against

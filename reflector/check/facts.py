@@ -21,7 +21,8 @@ class Counts:
     """The free counts of a rule in the sessions of one period.
 
     sessions  of the period
-    came_up   sessions in which the occasion of the rule came up; 0 without a known occasion
+    came_up   sessions in which the occasion of the rule came up, or a word of a rule that only
+              forbids; 0 without a known occasion
     run       sessions in which the agent ran a token of the rule. If the rule has an occasion and
               does not only forbid, only those at the occasion count. If the rule asks for a command
               before the occasion, only those before it count
@@ -31,7 +32,7 @@ class Counts:
     against   sessions in which the agent ran or wrote a forbidden token of a rule that also names
               others, as in "use pnpm, not npm"
     done      sessions in which the agent followed the rule, as far as counts show: it ran the
-              command or, for "use A, not B", ran or wrote A
+              command or, for "use A, not B", ran or wrote A, or it kept a ban that came up
     """
 
     sessions: int = 0

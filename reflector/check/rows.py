@@ -46,11 +46,13 @@ class Speech(NamedTuple):
 class Signal(NamedTuple):
     """A reason to look at a rule.
 
+    group  the place of its rows. In a group, rows with the most sessions come first
     count  returns the number of sessions that show it; 0 if it does not apply
     words  returns its evidence in a clause
     """
 
     name: str
+    group: int
     count: Callable[[RuleFacts], int]
     words: Callable[[RuleFacts, Speech], str]
 
@@ -60,14 +62,14 @@ class Row:
     """A row to look at: a rule, or a sentence that is not in any rule.
 
     evidence  the strongest first
-    rank      the rank of its kind, then its count; it decides the order of the rows
+    rank      the group of its signal, its count and its share; they decide the order of the rows
     quotes    your sentences, each with its session
     """
 
     label: str
     text: str
     evidence: tuple[str, ...]
-    rank: tuple[int, int] = (0, 0)
+    rank: tuple[float, ...] = ()
     quotes: tuple[str, ...] = ()
 
 
@@ -106,7 +108,8 @@ def parts(rules: Iterable[RuleFacts]) -> Mapping[Part, list[RuleFacts]]:
 
 def signals_of(rule: RuleFacts) -> list[Signal]:
     """Return the signals of a rule, the strongest first."""
-    return [signal for signal in SIGNALS if signal.count(rule)]
+    signals = (signal for signal in SIGNALS if signal.count(rule))
+    return sorted(signals, key=lambda signal: (signal.group, -signal.count(rule)))
 
 
 def rows_of(facts: PageFacts, today: date) -> list[Row]:
@@ -120,10 +123,14 @@ def rows_of(facts: PageFacts, today: date) -> list[Row]:
 def _row(rule: RuleFacts, speech: Speech) -> Row:
     signals = signals_of(rule)
     strongest = signals[0]
-    rank = SIGNALS.index(strongest), -strongest.count(rule)
+    number = strongest.count(rule)
+    share = number / (rule.counts.came_up or rule.counts.sessions or 1)
     evidence = [signal.words(rule, speech) for signal in signals]
-    if strongest.name == _SAID_AGAIN and _is_followed(rule):
+    if needs_judge(rule):
+        evidence.append("needs a judge")
+    elif {signal.name for signal in signals} == {_SAID_AGAIN} and _is_followed(rule):
         evidence.append(f"followed in {followed_words(rule)}")
+    rank = strongest.group, -number, -share
     return Row(rule.place, plain_words(rule.text), tuple(evidence), rank)
 
 
@@ -192,8 +199,6 @@ def _why_a_judge(rule: RuleFacts) -> str:
         return "a judge has read too few sessions"
     if not rule.counts.sessions:
         return "no session was counted"
-    if rule.forbids:
-        return "no command or edit can show that the agent followed the rule"
     if rule.lacks_start:
         session = rule.occasion.replace("sessions", "a session", 1)
         return f"the transcript of {session} does not contain the session's start"
@@ -253,7 +258,7 @@ def _followed(rule: RuleFacts, *, before: bool = False) -> tuple[int, int]:
     if answers.followed:
         return sum(answers.followed.values()), len(answers.followed)
     counts = rule.before if before else rule.counts
-    if not (rule.has_words and (rule.names_command or rule.is_choice)):
+    if not (rule.has_words and (rule.names_command or _names_breach(rule))):
         return 0, 0
     return min(counts.done, counts.came_up), counts.came_up
 
@@ -275,10 +280,15 @@ def _calls_can_show(rule: RuleFacts) -> bool:
     """Return whether the calls of sessions show each time that a rule applied."""
     if rule.lacks_start or not (rule.has_words and rule.counts.sessions):
         return False
+    if _names_breach(rule):
+        return True
     # Without an occasion, calls do not show when a command was due.
-    if rule.names_command:
-        return rule.is_choice or rule.occasion != ""
-    return not rule.may_apply
+    return rule.occasion != "" if rule.names_command else not rule.may_apply
+
+
+def _names_breach(rule: RuleFacts) -> bool:
+    """Return whether a rule names what it forbids, so that calls show each time it was broken."""
+    return rule.forbids or rule.is_choice
 
 
 def _broken(rule: RuleFacts) -> int:
@@ -377,17 +387,18 @@ def _doubted_words(rule: RuleFacts, _: Speech) -> str:
 _SAID_AGAIN = "said again"
 #: The kinds of evidence, the strongest first.
 SIGNALS: Sequence[Signal] = (
-    Signal("broken", _broken, _broken_words),
-    Signal("harmful", _harmed, _harmed_words),
-    Signal("forbidden", lambda rule: _breaches(rule, rule.counts), _breached_words),
-    Signal(_SAID_AGAIN, lambda rule: rule.counts.said, _said_words),
-    Signal("not run", _missed, _missed_words),
+    Signal("broken", 0, _broken, _broken_words),
+    Signal("harmful", 1, _harmed, _harmed_words),
+    Signal("forbidden", 2, lambda rule: _breaches(rule, rule.counts), _breached_words),
+    Signal(_SAID_AGAIN, 2, lambda rule: rule.counts.said, _said_words),
+    Signal("not run", 2, _missed, _missed_words),
     Signal(
         "missing path",
+        4,
         lambda rule: int(bool(rule.missing)),
         lambda rule, _: f"{rule.missing} does not exist any more",
     ),
-    Signal("mostly broken", _doubted, _doubted_words),
+    Signal("mostly broken", 5, _doubted, _doubted_words),
 )
-#: Sentences that are not in any rule come after sentences that repeat a rule.
-_REPEATED_RANK = (3, 0)
+#: Sentences that are not in any rule come after rules that were broken or repeated.
+_REPEATED_RANK = (3,)

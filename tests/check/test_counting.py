@@ -97,7 +97,7 @@ def test_rule_counts_where_it_is_loaded(project: Project, tmp_path: Path) -> Non
         for number, file in enumerate(("ui/a.tsx", "api/a.ts"))
     )
     files = _found(tmp_path, *sessions)
-    assert _counts(project, files, rule).by_rule[rule.key].since == Counts(1, written=1)
+    assert _counts(project, files, rule).by_rule[rule.key].since == Counts(1, 1, written=1)
 
 
 @pytest.mark.parametrize(
@@ -143,7 +143,7 @@ def test_other_standing_is_unknown(project: Project, tmp_path: Path, standing: s
     ("rule", "forbids", "tally"),
     [
         (NPM, False, Counts(1, 1, run=0, against=1)),
-        (CONTAINS, True, Counts(1, written=1)),
+        (CONTAINS, True, Counts(1, 1, written=1)),
     ],
 )
 def test_negated_tokens_are_apart(
@@ -348,3 +348,15 @@ def test_rule_may_apply_without_a_sign(
     session = Session("s-1").runs("cat > a.rs <<'E'\nlet a = 1;\nE", "")
     count = _counts(project, _found(tmp_path, session), rule_of(rule)).by_rule[rule_of(rule).key]
     assert count.may_apply is may_apply
+
+
+@pytest.mark.parametrize(
+    ("rule", "came_up"),
+    [("Never use `rm -rf`.", 0), ("Never force push.", 1), ("Don't use `git push -n`.", 1)],
+)
+def test_kept_ban_counts_as_followed(
+    project: Project, tmp_path: Path, rule: str, came_up: int
+) -> None:
+    files = _found(tmp_path, Session("s-1").runs("git push", "ok"))
+    count = _counts(project, files, rule_of(rule)).by_rule[rule_of(rule).key]
+    assert count.since == Counts(1, came_up, done=came_up)

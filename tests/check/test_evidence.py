@@ -235,7 +235,7 @@ def test_evidence_of_a_course_is_shown(agent_here: Agent, rule: str, line: str) 
 def test_page_names_the_first_row(agent_here: Agent) -> None:
     _lines(agent_here, LINT, _command("eval()"), Session("s-2").runs("git commit", ""))
     shown = agent_here.call("check").out
-    assert "To see the sessions of a rule: reflector blame CLAUDE.md:4" in shown
+    assert "To see the sessions of a rule: reflector blame CLAUDE.md:3" in shown
 
 
 def test_evidence_of_an_import_names_its_file(agent_here: Agent) -> None:

@@ -26,12 +26,12 @@ def test_page_shows_the_rules_to_look_at() -> None:
         "CLAUDE.md: 13 rules, 18 facts, 940 tokens per session",
         "32 sessions since 1 Aug, 11 since the last edit. Nothing was sent anywhere.",
         "LOOK AT THESE",
+        "  21  Run `make lint` before you commit.   run in 3 of 9 sessions that committed",
         "  14  Never use `strings.Contains` in parsers.",
         "      Claude wrote it in 6 of 11 sessions; before the rule, in 4 of 21",
         "  33  Answer each review comment in its own thread.",
-        "      you repeated this rule in 4 of 11 sessions, last on Friday",
+        "      you repeated this rule in 4 of 11 sessions, last on Friday; needs a judge",
         '   +  "use pnpm, not npm"               not in a rule; you said it in 5 sessions',
-        "  21  Run `make lint` before you commit.   run in 3 of 9 sessions that committed",
         "  40  Put translations into `locales/`.         locales/ does not exist any more",
         'FOLLOWED: 1 rule, such as "Run `make test` after each chan…" (11 of 11 sessions)',
         "NEVER CAME UP: 1 rule (9 tokens)   NEEDS A JUDGE: 8 rules, 1 of them above",
@@ -65,7 +65,7 @@ PAGES = {
     "Chinese": (lambda: page(rule(3, CHINESE, since=counts(said=2))), "   3  每次提交之前"),
     "many rules": (
         lambda: page(*(rule(index, since=counts(said=1)) for index in range(1, 150))),
-        "and 133 more: check --all",
+        "and 134 more: check --all",
     ),
     "many files": (
         lambda: page(files=tuple(FileFacts(f"rules/{name}.md", 2, 1, 40) for name in "abcde")),

@@ -48,7 +48,7 @@ CASES: dict[str, tuple[RuleFacts, str]] = {
     ),
     "said again": (
         rule(since=counts(said=4), last_said=Reminder("x", date(2026, 11, 3))),
-        "you repeated this rule in 4 of 11 sessions, last on 3 Nov",
+        "you repeated this rule in 4 of 11 sessions, last on 3 Nov; needs a judge",
     ),
     "not run": (
         rule(since=counts(came_up=9, run=3, done=3), before=counts(20, came_up=8, run=1), **_RUNS),
@@ -66,7 +66,7 @@ CASES: dict[str, tuple[RuleFacts, str]] = {
 def test_row_has_its_evidence_in_words(name: str) -> None:
     facts, words = CASES[name]
     (row,) = rows_of(page(facts), TODAY)
-    assert row.evidence == (words,)
+    assert "; ".join(row.evidence) == words
     assert part_of(facts) is Part.LOOK
 
 
@@ -84,12 +84,9 @@ def test_broken_rule_is_not_called_followed() -> None:
 
 
 def test_rows_have_the_order_of_their_kinds() -> None:
-    rules = [
-        replace(facts, place=f"CLAUDE.md:{index}")
-        for index, (facts, _) in enumerate(CASES.values(), 1)
-    ]
-    shown = [row.label for row in rows_of(page(*reversed(rules)), TODAY)]
-    assert shown == [facts.place for facts in rules]
+    kinds = ("broken", "harmful", "not run", "missing path", "mostly broken")
+    rules = [replace(CASES[kind][0], place=kind) for kind in kinds]
+    assert [row.label for row in rows_of(page(*reversed(rules)), TODAY)] == [*kinds]
 
 
 @pytest.mark.parametrize(
@@ -100,6 +97,8 @@ def test_rows_have_the_order_of_their_kinds() -> None:
         (rule(since=counts(run=10, done=10), has_words=True), Part.JUDGE),
         (rule(since=counts(came_up=9, done=9), has_words=True, is_choice=True), Part.FOLLOWED),
         (rule(has_words=True, may_apply=True), Part.JUDGE),
+        (rule(may_apply=True, **_FORBIDS), Part.UNSEEN),
+        (rule(since=counts(came_up=2, done=2), may_apply=True, **_FORBIDS), Part.FOLLOWED),
         (rule(may_apply=True, **_RUNS), Part.UNSEEN),
         (rule(since=counts(run=3, done=3), has_words=True), Part.JUDGE),
         (rule(has_words=True), Part.UNSEEN),
@@ -174,7 +173,7 @@ def test_bold_signs_are_not_shown(text: str, words: str) -> None:
 )
 def test_sessions_of_unknown_start_count(since: Counts, words: str) -> None:
     facts = rule(since=since, unknown=counts(9, said=2))
-    assert rows_of(page(facts), TODAY)[0].evidence == (f"you repeated this rule {words}",)
+    assert rows_of(page(facts), TODAY)[0].evidence[0] == f"you repeated this rule {words}"
 
 
 def test_session_of_unknown_start_may_know_the_rule() -> None:
