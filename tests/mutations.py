@@ -552,6 +552,8 @@ MUTATIONS = [
     Mutation(SUBJECTS, ' and "$" not in subject', "", COUNTED),
     Mutation(FREE_COUNTS, "if rule.is_loaded(marks):", "if True:", COUNTED_FREELY),
     Mutation(FREE_COUNTS, "signs > 0", "False", COUNTED_FREELY),
+    Mutation(FREE_COUNTS, "self.forbids and signs != 0", "False", COUNTED_FREELY),
+    Mutation(CHECK_ROWS, "strongest.group, -number, -share", "strongest.group, 0, 0", PAGES),
     Mutation(
         LIKENESS,
         "        if any(own[word] != features[word] for word in shared):",

@@ -128,7 +128,7 @@ class RuleCount:
         signs = acts | marks.came_up & MENTIONED
         self.may_apply |= self.counting.is_open or signs > 0
         period.sessions += 1
-        could_break = signs > 0 if self.forbids and not has_occasion else came_up and has_occasion
+        could_break = came_up if has_occasion else self.forbids and signs != 0
         period.came_up += could_break
         period.ran += is_run and self.counting.named > 0
         period.run += is_asked_for and is_run_in_time

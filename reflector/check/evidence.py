@@ -284,7 +284,7 @@ def _summary(rule: RuleFacts, speech: Speech) -> list[str]:
     words = words or [*filter(None, [category_words(rule)]), *known_words(rule, speech)]
     if rule.unknown.sessions:
         total = counted(rule.counts.sessions, "session")
-        words.append(f"{rule.since.sessions} of {total} are certainly newer than the rule")
+        words.append(f"certainly newer than the rule: {rule.since.sessions} of {total}")
     return words
 
 

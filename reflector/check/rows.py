@@ -128,7 +128,7 @@ def _row(rule: RuleFacts, speech: Speech) -> Row:
     evidence = [signal.words(rule, speech) for signal in signals]
     if needs_judge(rule):
         evidence.append("needs a judge")
-    elif {signal.name for signal in signals} == {_SAID_AGAIN} and _is_followed(rule):
+    elif strongest.name == _SAID_AGAIN == signals[-1].name and _is_followed(rule):
         evidence.append(f"followed in {followed_words(rule)}")
     rank = strongest.group, -number, -share
     return Row(rule.place, plain_words(rule.text), tuple(evidence), rank)

@@ -117,11 +117,13 @@ def check(
     facts, document = answer_of(project, advice, look, ran)
     absent = _absent_words(judge, look, ran)
     if not place.answers(document):
+        if absent:
+            raise click.ClickException(absent)
         plan = Plan("") if ran.asked else look.plan
         last = closing(facts, plan, typed, place.command, keep_with=_way_to_keep(project))
         facts = replace(facts, was_sent=ran.asked > 0, closing=last)
         say("\n".join(page_lines(facts, date.today(), whole=whole)))
-        for text in filter(None, (absent, *_notes(place, document, look, ran, whole=whole))):
+        for text in _notes(place, document, look, ran, whole=whole):
             note(text)
         if since is not None and not facts.sessions:
             all_sessions = place.command("check")
