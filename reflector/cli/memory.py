@@ -351,7 +351,7 @@ def print_blame_of_line(
     """
     from reflector.instructions.units import begins_at  # only for this question
 
-    with opened(place, moment=moment) as stores:
+    with opened(place, moment=moment, numbered=place.as_json) as stores:
         changes, content = _history_of(place, stores, file, moment)
         lines = lines_with_writers(file, changes, content)
         if not 0 < number <= len(lines):

@@ -30,12 +30,13 @@ _NUMBERS = "this project does not have a ledger yet; with a ledger, these change
 
 @contextmanager
 def opened(
-    place: Place, *, changes: bool = False, moment: str | None = None
+    place: Place, *, changes: bool = False, moment: str | None = None, numbered: bool = True
 ) -> Iterator[list[Store]]:
     """Yield the updated ledgers of a project's watched files: its own, and the user's if it exists.
 
     changes  whether to hold the locks of the ledgers
     moment   omits later changes
+    numbered  whether the command shows the numbers of changes
     """
     project = place.project()
     is_plain = not (place.user or place.dataset is not None or project.is_only_read)
@@ -43,6 +44,8 @@ def opened(
         _end_unrecorded()
     elif is_plain and place.is_untouched and _is_projects(project):
         yield _unrecorded(place, moment)
+        if numbered:
+            _note_numbers(place)
         return
     with ExitStack() as closing:
         trouble = _bring_up_to_date(place) if is_plain else ""
@@ -83,9 +86,17 @@ def _unrecorded(place: Place, moment: str | None) -> list[Store]:
         context.meta[_UNRECORDED] = store, closing
         if project.config.memory != "off":
             place.note(bring_up_to_date(project, store.ledger))
-            place.note([_NUMBERS] if store.ledger.head().position else [])
     store, _ = context.meta[_UNRECORDED]
     return [replace(store, until=moment and last_time(store.ledger, moment))]
+
+
+def _note_numbers(place: Place) -> None:
+    """Print once that the shown numbers are preliminary."""
+    meta = click.get_current_context().find_root().meta
+    store, _ = meta[_UNRECORDED]
+    if store.ledger.head().position and not meta.get(_NUMBERS):
+        meta[_NUMBERS] = True
+        place.note([_NUMBERS])
 
 
 def _end_unrecorded() -> None:

@@ -62,7 +62,7 @@ from reflector.transcripts.records import record_key
 
 #: The version of the reading of tokens, occasions and likeness. It changes if any count would
 #: change.
-VERSION = "counts/15"
+VERSION = "counts/16"
 #: The bits of `came_up`. CAME_UP: the occasion came up. The others are of a rule that asks for a
 #: command before its occasion. LATE: the occasion came first. IN_TIME: the command came first.
 #: UNKNOWN: the transcript lacks the beginning of the session. MENTIONED: an act contains a word of
@@ -73,6 +73,8 @@ _ORDER = LATE | IN_TIME | UNKNOWN
 #: In `said`, the bit of a sentence that repeats the rule; the bits of the tokens follow it.
 AGAIN = 1
 _WORDS = lazy_pattern(r"\w+")
+#: A rule about each thing of a kind: "every feature needs an entry in CHANGELOG.md".
+_EACH_CASE = lazy_pattern(r"\b(?:each|every|any)\b", re.IGNORECASE)
 #: Each ASCII character, with a space for those that are not part of a word.
 _ASCII_WORDS = re.sub(r"\W", " ", bytes(range(128)).decode("ascii"))
 
@@ -513,6 +515,9 @@ def _rule_counting(rule: Rule, tokens: tuple[Token, ...]) -> Counting:
     text = with_phase(rule.text, phase, tokens)
     occasion = occasion_of(text, tokens)
     is_to_read = _is_only_path(named, tokens) and asks_to_read(rule.text)
+    is_for_cases = has_condition(rule.text) or (
+        _is_only_path(named, tokens) and _EACH_CASE.search(rule.text) is not None
+    )
     are_programs = named > 0 < negated and all(token.is_program for token in tokens)
     mentions = words_mentioned(rule.text, () if are_programs else tokens)
     return Counting(
@@ -523,7 +528,7 @@ def _rule_counting(rule: Rule, tokens: tuple[Token, ...]) -> Counting:
         negated,
         is_before=_names_an_act(named, tokens) and bool(occasion and is_before(text, occasion)),
         needs_all=are_all_asked_for(rule.text, tokens),
-        is_open=is_to_read or (occasion is None and has_condition(rule.text)),
+        is_open=is_to_read or (occasion is None and is_for_cases),
         scope=scope_of(rule.text, tokens),
         mentions=" ".join(sorted(mentions)),
         features=features_of(rule.text),

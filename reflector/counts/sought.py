@@ -220,6 +220,8 @@ def _begin_of(text: str) -> str:
 
 
 def _end_of(text: str) -> str:
+    if _OF_COMMENTS.match(text):
+        return r"(?!\w|-(?!(?:next-)?line\b))"
     if text[-1].isalnum() or text[-1] == "_":
         return r"(?![\w-])"
     return r"(?![^\s;&|)\"'])" if " " in text and text[-1] not in _OPEN_ENDS else ""

@@ -66,6 +66,11 @@ _CHOSEN = (
     r"|(?<=-wide ))"
     rf"(?:{_PROGRAM})(?=\W*\Z|[,;:)]|\.(?!\w)| (?:in|for|to|when|here|directly)\b)"
 )
+#: A ban of several programs: "never npm or yarn".
+_LISTED = lazy_pattern(
+    r"\b(?P<ban>not|never|instead of|rather than) "
+    rf"(?P<list>(?:{_PROGRAM})(?:(?:,| or|, or| nor) (?:{_PROGRAM})\b)+)"
+)
 _TOKEN = lazy_pattern(
     rf"{_SPAN}|(?<![\w/.@-])(?P<bare>{_OPTION}|{PATH}|(?i:{SAID})(?!\w)|{_IDENTIFIER}|{_CHOSEN})"
 )
@@ -106,7 +111,7 @@ _AND = r"`?[ \t]*(?:,[ \t]*)?(?:and|&&?|then|y|e|,|和|以及|、)[ \t]*(?:then[
 
 def tokens_of(text: str) -> tuple[Token, ...]:
     """Return the tokens of a rule in the order of its text, without duplicates."""
-    text = text[:_MAX_RULE]
+    text = _LISTED.sub(_with_each_ban, text[:_MAX_RULE])
     tokens: dict[str, Token] = {}
     conditions = conditions_of(text)
     end = 0
@@ -129,6 +134,12 @@ def tokens_of(text: str) -> tuple[Token, ...]:
     formed = [*forms_of(text), *subjects_in(text)]
     forms = [Token(name, negated=True, form=form) for name, form in formed]
     return _with_orders(text, [*forms, *tokens.values()])[:MOST_TOKENS]
+
+
+def _with_each_ban(listed: re.Match[str]) -> str:
+    """Return a list of forbidden programs with the ban before each of them."""
+    ban = listed["ban"]
+    return ", ".join(f"{ban} {program}" for program in re.split(r"\W+(?:n?or )?", listed["list"]))
 
 
 def _with_orders(text: str, tokens: Sequence[Token]) -> tuple[Token, ...]:

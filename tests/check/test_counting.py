@@ -339,6 +339,7 @@ def test_command_in_time_needs_no_begin(project: Project, tmp_path: Path) -> Non
         ("When you sort, use `sort_by`.", True),
         ("Read `docs/a.md`.", True),
         ("Put it into `locales/`.", False),
+        ("Every feature needs an entry in CHANGELOG.md.", True),
     ],
 )
 def test_rule_may_apply_without_a_sign(

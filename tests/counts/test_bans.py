@@ -51,6 +51,8 @@ UV = "Use uv, never pip."
         (RM, "rm --recursive --force build"),
         (RM, "find . | xargs -0 rm -rf"),
         ("Use pnpm, not npm.", "npm i x"),
+        ("Use pnpm, never npm or yarn.", "npm i x"),
+        ("Use pnpm, never npm or yarn.", "yarn add x"),
         ("Don't use `npm install`; use `npm ci`.", "npm i"),
         ("Never use `npm install -g`.", "npm i --global x"),
         ("Never use `git add -A`.", "git add --all"),

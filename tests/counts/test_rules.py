@@ -818,6 +818,8 @@ _EXPECT = "Prefer `#[expect()]` over `[allow()]`."
     [
         (_LINT, "a: b # zizmor: ignore[no-any]", "/a/ci.yml", True),
         (_LINT, "// eslint-disable-next-line @ts/no-any", "/a/a.ts", True),
+        ("Never use `eslint-disable`.", "// eslint-disable-next-line no-x", "/a/a.ts", True),
+        ("Never use `eslint-disable`.", "eslint-disable-plugin", "/a/a.ts", False),
         (_LINT, "rules: { 'no-any': 'off' }", "/a/eslint.config.js", True),
         (_LINT, "rules: { 'no-any': 'error' }", "/a/eslint.config.js", False),
         (_LINT, "// disable; see no-any", "/a/a.ts", False),
