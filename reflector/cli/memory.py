@@ -52,6 +52,7 @@ from reflector.memory.changes import (
     changes_in,
     file_named,
 )
+from reflector.memory.lines import LineChange, difference
 from reflector.memory.restoring import (
     Restored,
     UndoRefused,
@@ -586,14 +587,18 @@ def _are_whole(planned: Sequence[Restored]) -> bool:
 
 
 def _reasons(place: Place, changes: Sequence[Change], chosen: Sequence[Change]) -> list[str]:
-    """Return the difference of a change that no command takes back, or else the later changes of
-    its file. Of a new file, the difference would be the whole file.
+    """Return the lines that would undo a change that no command takes back, or else the later
+    changes of its file. Of a new file, the lines would be the whole file.
     """
     (change, *others) = chosen
     if others or change.undone_at:
         return []
-    if change.before and not _way_back(place, change)[0] and change.difference:
-        return change.difference
+    undoing = LineChange(*reversed(change.whole_lines))
+    if change.before and any(undoing) and not _way_back(place, change)[0]:
+        lead = (
+            f"To undo change {change.place} by hand, remove the lines with - and add those with +:"
+        )
+        return [lead, *difference(undoing)]
     of_file = [one.place for one in changes if one.file == change.file]
     later = of_file[of_file.index(change.place) + 1 :]
     if not later:

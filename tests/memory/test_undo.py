@@ -129,6 +129,7 @@ def test_changed_line_is_not_taken_back(agent: Agent) -> None:
     refused = agent.call("undo", _places(agent)[1], "--yes", code=1)
     assert b"never" in file.read_bytes()
     assert "CLAUDE.md no longer contains the lines" in refused.err
+    assert "-- Test last.\n+- Test first.\n" in refused.err
 
 
 def test_created_file_is_removed_and_returns(agent: Agent) -> None:
