@@ -275,6 +275,9 @@ class _Blame:
         cause: Event | None = None
         if disposition == "counted":
             disposition, cause = self._standing_of(verdict)
+        retraction = self.history.standing.retractions.get(verdict.position)
+        if disposition == "neutral" and retraction is not None:
+            disposition, cause = "retracted", self.history.retractions.get(retraction)
         if event.type == BULLET_CHECKED:
             reading_id = completion_id(event.reflection_id)
             ids = (event.event_id, reading_id, event.target_id)

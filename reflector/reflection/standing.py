@@ -458,7 +458,8 @@ def record_verdict(
     replaced = [
         _retraction(ledger, judgement, reason, HUMAN, reflection_id)
         for judgement in Session.read(ledger, window).judgements_of(name)
-        if (judgement.is_decided or judgement.is_of_person) and _counts(ledger, judgement)
+        if (judgement.is_decided or judgement.is_broken or judgement.is_of_person)
+        and _counts(ledger, judgement)
     ]
     return ledger.append([answer, *replaced, *events], tx=tx)[-1]
 

@@ -216,3 +216,16 @@ def test_error_shows_that_the_judge_is_not_done(agent: Agent, tmp_path: object) 
 def test_error_shows_that_the_session_is_out(agent: Agent) -> None:
     agent.call("undo", "s-0", "--why", "a test run")
     assert "session s-0 does not count" in verdict(agent, "s-0", "pat-001", "harmful", code=2)
+
+
+def test_your_verdict_replaces_one_of_unfollowed_rule(agent: Agent) -> None:
+    session = Session("s-9").user("Fix it.").agent("As [pat-002] says, I do it.")
+    session.user("No! I told you: keep functions small.").agent("Sorry.")
+    agent.call("ingest", str(session.write(agent.project.parent / "s-9.jsonl")))
+    assert "Followed in 0 of 1" in agent.call("blame", "pat-002").out
+    agent.call("review", "pat-002", "harmful", "--session", "s-9")
+    shown = agent.call("blame", "pat-002").out
+    assert "Followed in" not in shown
+    assert "[not counted: retracted by human at position" in shown
+    agent.call("undo")
+    assert "Followed in 0 of 1" in agent.call("blame", "pat-002").out
