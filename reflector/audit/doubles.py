@@ -116,7 +116,9 @@ def find_double_counts(
             surplus = sorted(tag for tag in reflections.surplus() if name in (None, tag.name))
         sessions = {tag.position: tag.session_id for tag in counted}
         classes = [_grouped(code, surplus, sessions) for code in CLASSES]
-        names = [bullet for bullet in then.entries if name in (None, bullet)]
+        # The rows also show a bullet that no event added, which the counters then refuse.
+        rows = (past or ledger).rows()
+        names = [row.name for row in rows if name in (None, row.name)]
         by_policy = [then.counters(names, counting) for counting in COUNTINGS]
         totals = [
             Totals(bullet, *(Counters(*counters[bullet]) for counters in by_policy))

@@ -346,7 +346,7 @@ def test_refused_undo_shows_the_lines_to_change(mixed: Agent) -> None:
     path = mixed.project / "CLAUDE.md"
     path.write_text(path.read_text().replace("- Lint first.\n", ""))
     refused = mixed.call("undo", "2", "--dry-run", code=1).err
-    assert "+- Lint first.\n" in refused.split("change the file by hand")[1]
+    assert "-- Lint first.\n" in refused.split("change the file by hand")[1]
 
 
 def test_refused_undo_of_new_file_prints_no_file(world: World, asked: Agent) -> None:
