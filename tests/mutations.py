@@ -1910,7 +1910,7 @@ MUTATIONS = [
         PAGES,
     ),
     Mutation(CHECK_ROWS, "key=lambda rule: rule.counts.ran", "key=lambda rule: 0", PAGES),
-    Mutation(FREE_COUNTS, "is_run and self.counting.named > 0", "is_run", COUNTED_FREELY),
+    Mutation(FREE_COUNTS, "is_run and counting.named > 0", "is_run", COUNTED_FREELY),
     Mutation(
         FREE_COUNTS,
         "if key not in by_rule and counting.named",

@@ -124,13 +124,11 @@ class Step:
 
     @property
     def uncounted(self) -> str:
-        """The reason why it does not count; "" if it counts, or is neutral and not retracted."""
-        cause = self.uncounted_by
-        is_neutral = self.disposition == "neutral"
-        if self.counted or (is_neutral and cause is None):
+        """The reason why it does not count; "" if it counts or is neutral."""
+        if self.counted or self.disposition == "neutral":
             return ""
-        disposition = "retracted" if is_neutral else self.disposition
-        reason = UNCOUNTED.get(disposition) or disposition.replace("_", " ")
+        reason = UNCOUNTED.get(self.disposition) or self.disposition.replace("_", " ")
+        cause = self.uncounted_by
         if cause is None:
             return f"not counted: {reason}"
         if self.disposition == "double":
@@ -277,9 +275,6 @@ class _Blame:
         cause: Event | None = None
         if disposition == "counted":
             disposition, cause = self._standing_of(verdict)
-        elif disposition == "neutral":
-            retraction = self.history.standing.retractions.get(verdict.position)
-            cause = self.history.retractions.get(retraction or "")
         if event.type == BULLET_CHECKED:
             reading_id = completion_id(event.reflection_id)
             ids = (event.event_id, reading_id, event.target_id)

@@ -73,17 +73,8 @@ class RuleCount:
     lacks_start: bool = False
     may_apply: bool = False
 
-    @property
-    def breached(self) -> str:
-        """The forbidden tokens that the agent ran or wrote, in words."""
-        return self._in_words(self.breaches)
-
-    @property
-    def ran(self) -> str:
-        """The tokens that the rule names and that the agent ran, in words."""
-        return self._in_words(self.acts)
-
-    def _in_words(self, bits: int) -> str:
+    def in_words(self, bits: int) -> str:
+        """Return tokens in words, such as `breaches` or `acts`."""
         tokens = enumerate(self.counting.tokens)
         return " or ".join(token.shown for place, token in tokens if bits >> place & 1)
 
@@ -112,33 +103,31 @@ class RuleCount:
     def add(self, standing: str, marks: Marks) -> None:
         """Add the marks of a session to the period that the standing names."""
         period = {"since": self.since, "before": self.before}.get(standing, self.unknown)
-        against = self.counting.negated
-        named = self.counting.named or against
+        counting = self.counting
+        against = counting.negated
+        named = counting.named or against
         acts = marks.acts
         came_up = self._came_up(marks)
-        is_late = self.counting.is_before and not marks.came_up & IN_TIME
-        is_fact = self.counting.rule.is_fact
-        asked_for = self._bits(lambda token: is_fact or token.is_run) & named
-        is_run = (
-            marks.run & named == named if self.counting.needs_all else marks.run & asked_for > 0
-        )
+        is_late = counting.is_before and not marks.came_up & IN_TIME
+        asked_for = self._bits(lambda token: counting.rule.is_fact or token.is_run) & named
+        is_run = marks.run & named == named if counting.needs_all else marks.run & asked_for > 0
         is_run_in_time = is_run and not is_late
         is_asked_for = came_up or self.forbids
         has_occasion = self.is_choice or self.occasion != ""
         signs = acts | marks.came_up & MENTIONED
-        self.may_apply |= self.counting.is_open or signs > 0
+        self.may_apply |= counting.is_open or signs > 0
         period.sessions += 1
         could_break = came_up if has_occasion else self.forbids and signs != 0
         period.came_up += could_break
-        period.ran += is_run and self.counting.named > 0
+        period.ran += is_run and counting.named > 0
         period.run += is_asked_for and is_run_in_time
-        is_chosen = self.is_choice and not self.counting.is_before and acts & named > 0
+        is_chosen = self.is_choice and not counting.is_before and acts & named > 0
         is_kept = could_break and not acts & against
         period.done += is_kept if self.forbids else came_up and (is_run_in_time or is_chosen)
         period.written += is_asked_for and marks.written & named > 0
         period.said += marks.said & AGAIN
         self.breaches |= acts & against
-        self.acts |= marks.run & self.counting.named
+        self.acts |= marks.run & counting.named
         period.against += not self.forbids and acts & against > 0
 
     def _bits(self, is_meant: Callable[[Token], bool]) -> int:
@@ -148,13 +137,14 @@ class RuleCount:
 
     def _came_up(self, marks: Marks) -> bool:
         """Return whether the marks show that the agent could follow or break the rule."""
-        named = self.counting.named
-        if self.counting.occasion is None:
-            return not self.is_choice or marks.acts & (named | self.counting.negated) > 0
-        if self.counting.is_before and marks.came_up & UNKNOWN:
+        counting = self.counting
+        named = counting.named
+        if counting.occasion is None:
+            return not self.is_choice or marks.acts & (named | counting.negated) > 0
+        if counting.is_before and marks.came_up & UNKNOWN:
             self.lacks_start = True
             return False
-        if self.counting.is_before and marks.run & named and not marks.came_up & (IN_TIME | LATE):
+        if counting.is_before and marks.run & named and not marks.came_up & (IN_TIME | LATE):
             # Events of counts/1 do not contain the order.
             return False
         return marks.came_up & CAME_UP > 0

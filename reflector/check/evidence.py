@@ -246,12 +246,11 @@ def _all_deeds(
 
 def _fact_words(counting: Counting, deeds: Iterable[SessionDeed]) -> str:
     """Return a clause with the number of sessions in which the agent named a fact or a command."""
-    sessions = {each.session: bool(each.deed) for each in deeds}
-    named = (
-        f"the agent named the fact in {sum(sessions.values())} of "
-        f"{counted(len(sessions), 'session')}"
-    )
-    words = named if counting.named else "mentions cannot be counted"
+    words = "mentions cannot be counted"
+    if counting.named:
+        sessions = {each.session: bool(each.deed) for each in deeds}
+        total = counted(len(sessions), "session")
+        words = f"the agent named the fact in {sum(sessions.values())} of {total}"
     return f"a fact, so no session can break it; {words}"
 
 

@@ -40,8 +40,7 @@ _BYTES_PER_TOKEN = 3
 MOST_SESSIONS = 50
 
 
-@dataclass(frozen=True, slots=True)
-class Typed:
+class Typed(NamedTuple):
     """The command as it was typed."""
 
     files: Sequence[Path] = ()

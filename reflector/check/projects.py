@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from shlex import quote
+from typing import NamedTuple
 
 from reflector.audit.checked import Checked
 from reflector.check.adapter import Judged, page_facts
@@ -44,8 +44,7 @@ _NOTHING_JUDGED = Judged(Checked(()), {}, {}, 0)
 Each = Callable[[Iterable[FoundTranscript]], Iterable[FoundTranscript]]
 
 
-@dataclass(frozen=True, slots=True)
-class _Found:
+class _Found(NamedTuple):
     """A project with its sessions and the facts of its page.
 
     facts  None if they cannot be read

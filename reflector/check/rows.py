@@ -9,7 +9,6 @@ shown.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import date
 from enum import StrEnum
 from itertools import islice
@@ -51,14 +50,12 @@ class Signal(NamedTuple):
     words  returns its evidence in a clause
     """
 
-    name: str
     group: int
     count: Callable[[RuleFacts], int]
     words: Callable[[RuleFacts, Speech], str]
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
+class Row(NamedTuple):
     """A row to look at: a rule, or a sentence that is not in any rule.
 
     evidence  the strongest first
@@ -82,8 +79,8 @@ def needs_judge(rule: RuleFacts) -> bool:
     """Return whether only a judge can find out if a rule was followed. Your own words do not show
     it.
     """
-    names = {signal.name for signal in signals_of(rule)}
-    return names <= {_SAID_AGAIN} and _part_without_signals(rule) is Part.JUDGE
+    is_only_repeated = signals_of(rule) in ([], [_SAID_AGAIN])
+    return is_only_repeated and _part_without_signals(rule) is Part.JUDGE
 
 
 def _part_without_signals(rule: RuleFacts) -> Part:
@@ -128,7 +125,7 @@ def _row(rule: RuleFacts, speech: Speech) -> Row:
     evidence = [signal.words(rule, speech) for signal in signals]
     if needs_judge(rule):
         evidence.append("needs a judge")
-    elif strongest.name == _SAID_AGAIN == signals[-1].name and _is_followed(rule):
+    elif signals == [_SAID_AGAIN] and _is_followed(rule):
         evidence.append(f"followed in {followed_words(rule)}")
     rank = strongest.group, -number, -share
     return Row(rule.place, plain_words(rule.text), tuple(evidence), rank)
@@ -204,8 +201,9 @@ def _why_a_judge(rule: RuleFacts) -> str:
         return f"the transcript of {session} does not contain the session's start"
     if rule.names_command:
         return "reflector cannot see when the rule applies"
-    unseen = "the agent can follow the rule without naming it"
-    return unseen if rule.has_words else "no command or edit shows whether the rule was followed"
+    if rule.has_words:
+        return "the agent can follow the rule without naming it"
+    return "no command or edit shows whether the rule was followed"
 
 
 def known_words(rule: RuleFacts, speech: Speech) -> Iterator[str]:
@@ -384,21 +382,20 @@ def _doubted_words(rule: RuleFacts, _: Speech) -> str:
 
 
 #: The signal of your own words, which does not show whether the agent followed the rule.
-_SAID_AGAIN = "said again"
+_SAID_AGAIN = Signal(2, lambda rule: rule.counts.said, _said_words)
 #: The kinds of evidence, the strongest first.
 SIGNALS: Sequence[Signal] = (
-    Signal("broken", 0, _broken, _broken_words),
-    Signal("harmful", 1, _harmed, _harmed_words),
-    Signal("forbidden", 2, lambda rule: _breaches(rule, rule.counts), _breached_words),
-    Signal(_SAID_AGAIN, 2, lambda rule: rule.counts.said, _said_words),
-    Signal("not run", 2, _missed, _missed_words),
+    Signal(0, _broken, _broken_words),
+    Signal(1, _harmed, _harmed_words),
+    Signal(2, lambda rule: _breaches(rule, rule.counts), _breached_words),
+    _SAID_AGAIN,
+    Signal(2, _missed, _missed_words),
     Signal(
-        "missing path",
         4,
         lambda rule: int(bool(rule.missing)),
         lambda rule, _: f"{rule.missing} does not exist any more",
     ),
-    Signal("mostly broken", 5, _doubted, _doubted_words),
+    Signal(5, _doubted, _doubted_words),
 )
 #: Sentences that are not in any rule come after rules that were broken or repeated.
 _REPEATED_RANK = (3,)

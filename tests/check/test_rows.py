@@ -16,6 +16,7 @@ from reflector.check.rows import (
     known_words,
     part_of,
     rows_of,
+    signals_of,
 )
 from reflector.text.phrases import on_day, plain_words
 from tests.check.facts import TODAY, answers, counts, page, rule
@@ -62,7 +63,11 @@ CASES: dict[str, tuple[RuleFacts, str]] = {
 }
 
 
-@pytest.mark.parametrize("name", [signal.name for signal in SIGNALS])
+def test_each_signal_has_a_case() -> None:
+    assert [signals_of(facts)[0] for facts, _ in CASES.values()] == [*SIGNALS]
+
+
+@pytest.mark.parametrize("name", CASES)
 def test_row_has_its_evidence_in_words(name: str) -> None:
     facts, words = CASES[name]
     (row,) = rows_of(page(facts), TODAY)
