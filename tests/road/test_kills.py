@@ -25,10 +25,8 @@ from tests.road.agent import Agent
 from tests.road.sessions import Session
 
 _CONTEXT = multiprocessing.get_context("forkserver")
-# Without preloading, nearly every kill would hit an import.
-_CONTEXT.set_forkserver_preload(
-    ["tests.road.test_kills", "reflector.sessions.drain", "reflector.cli.sessions"]
-)
+# Without preloading, nearly every kill would hit an import or the compilation of an expression.
+_CONTEXT.set_forkserver_preload(["tests.road.test_kills", "tests.road.loaded"])
 
 WORKERS = 3
 
