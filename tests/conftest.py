@@ -150,16 +150,22 @@ ON_BOTH_ENGINES = frozenset(
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark an item on PostgreSQL as slow unless its module stays in the fast suite. Run short files
-    last, so that the workers end at the same time.
+    """Mark an item on PostgreSQL as slow unless its module stays in the fast suite. Run long tests
+    first and short files last, so that the workers end at the same time.
     """
-    items.sort(key=lambda item: item.nodeid.startswith("tests/transcripts/"))
+    items.sort(key=lambda item: (not _is_long(item), item.nodeid.startswith("tests/transcripts/")))
     for item in items:
         if (
             item.get_closest_marker("postgres")
             and item.nodeid.split("::")[0] not in ON_BOTH_ENGINES
         ):
             item.add_marker(pytest.mark.slow)
+
+
+def _is_long(item: pytest.Item) -> bool:
+    """Return whether a test may take longer than others."""
+    marker = item.get_closest_marker("timeout")
+    return marker is not None and marker.args[0] > 200
 
 
 def pytest_collection_finish() -> None:
