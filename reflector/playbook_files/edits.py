@@ -384,7 +384,7 @@ class _Version:
         row = self._with_earlier_words(edit)
         if row is not None:
             if row.name not in self._their_names:
-                return [self._moved(row, edit.name or "")]
+                return self._under_their_name(row, edit)
             self._second_names.append((row, edit))
             return []
         removed = self._rows.get(edit.name or "")
@@ -413,7 +413,14 @@ class _Version:
         """Return the event of a bullet that has another name in the version, if the version changed
         or removed the bullet of the old name.
         """
-        if edit.name is None or row.name not in self._changed_names or self._is_stale(row):
+        if row.name not in self._changed_names or self._is_stale(row):
+            self._second_names.append((row, edit))
+            return []
+        return self._under_their_name(row, edit)
+
+    def _under_their_name(self, row: BulletRow, edit: Change) -> list[NewEvent]:
+        """Return the event that gives a bullet the name that it has in the version."""
+        if edit.name is None or row.name in self._new_names:
             self._second_names.append((row, edit))
             return []
         if edit.name not in self._rows:

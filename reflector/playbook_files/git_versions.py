@@ -122,7 +122,8 @@ def branch_history(root: Path) -> BranchHistory:
     added: dict[Entry, set[str]] = {}
     removed: dict[Entry, set[str]] = {}
     reworded: dict[Entry, set[Entry]] = {}
-    for commit in log.split(b"\0")[1:]:
+    # Only the heading of a commit begins with NUL: the lines of a file begin with a sign.
+    for commit in (b"\n" + log).split(b"\n\0")[1:]:
         heading, *lines = commit.splitlines()
         name, _, parents = heading.decode("ascii").partition(":")
         before = _entries(lines, b" -")

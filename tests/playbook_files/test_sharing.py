@@ -6,18 +6,22 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from resource import RLIMIT_FSIZE, setrlimit
 
 import pytest
 
+from reflector.changes.apply import apply_changes
 from reflector.changes.erase import returning_texts
 from reflector.events import event as ev
 from reflector.events.event import NewEvent
 from reflector.ledger.store import Ledger
 from reflector.playbook.bullet import Bullet
+from reflector.playbook.change import Change
 from reflector.playbook.document import MAX_BYTES, dump_shared, load
 from reflector.playbook_files.edits import take_version
+from reflector.playbook_files.git_versions import branch_history, entry_in_file
 from tests.conftest import first_fast, slow_except
 from tests.ledger.events import added, merged, reflected, window
 from tests.road.agent import Agent
@@ -659,13 +663,19 @@ def test_rebuild_check_names_git(first: Clone) -> None:
     assert "stopped" not in said
 
 
-def test_taken_name_moves_the_ledgers_rule(ledger: Ledger, tmp_path: Path) -> None:
-    clone = Clone(tmp_path, tmp_path)
+def committed(root: Path, *versions: bytes) -> None:
+    """Make a repository in which each version of playbook.json is a commit."""
+    clone = Clone(root, root)
     clone.git("init", "-q")
     clone.claude.mkdir()
+    for version in versions:
+        clone.playbook.write_bytes(version)
+        clone.publish("A version")
+
+
+def test_taken_name_moves_the_ledgers_rule(ledger: Ledger, tmp_path: Path) -> None:
     content = dump_shared([Bullet("pat-001", "pat", "Theirs.")])
-    clone.playbook.write_bytes(content)
-    clone.publish("Added")
+    committed(tmp_path, content)
     names = ("pat-001", "pat-002", "pat-003")
     ledger.append([*(added(name, "Mine.") for name in names), merged("pat-004", *names[1:])])
     before = load(dump_shared(ledger.bullets()))
@@ -674,3 +684,27 @@ def test_taken_name_moves_the_ledgers_rule(ledger: Ledger, tmp_path: Path) -> No
         texts = {bullet.name: bullet.text for bullet in ledger.bullets()}
         assert texts["pat-001"] == "Theirs."
         assert texts["pat-005"] == "Mine."
+
+
+@pytest.mark.parametrize("text", [RUN.text, "Run all tests."], ids=["its words", "earlier words"])
+@pytest.mark.parametrize("names", [("pat-002",), ("pat-003", "pat-004")], ids=["used", "two names"])
+def test_renamed_rule_stays_one_rule(
+    ledger: Ledger, tmp_path: Path, names: Sequence[str], text: str
+) -> None:
+    before, after = (
+        dump_shared([replace(RUN, name=name) for name in version])
+        for version in ((RUN.name,), names)
+    )
+    committed(tmp_path, before, after)
+    ledger.append([added(RUN.name, RUN.text), added("pat-002", "Mine.")])
+    changes = [Change("remove", "pat-002")]
+    if text != RUN.text:
+        changes.append(Change("revise", RUN.name, text=text))
+    apply_changes(ledger, changes, actor="human")
+    take_version(ledger, tmp_path, load(after), "digest", load(before))
+    assert [bullet.text for bullet in ledger.bullets()] == [text]
+
+
+def test_history_with_nul_is_read(tmp_path: Path) -> None:
+    committed(tmp_path, b"{\n" * 5_000 + b"a\0\xe9\0\0b\n\0\n", dump_shared([RUN]))
+    assert entry_in_file(RUN) in branch_history(tmp_path).added
