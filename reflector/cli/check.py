@@ -32,13 +32,14 @@ from reflector.check.plan import (
 from reflector.check.projects import is_outside, project_table
 from reflector.check.source import advice_to_check, no_line_words
 from reflector.cli.app import Place
-from reflector.cli.judge import judge_option, one_run
+from reflector.cli.judge import one_run
 from reflector.cli.options import (
     DAY,
     READ_FILE,
     agreed,
     flag,
     json_option,
+    judge_option,
     yes_option,
 )
 from reflector.cli.output import counting, day_words, note, progress, say

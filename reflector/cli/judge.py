@@ -11,7 +11,6 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import click
 
@@ -41,25 +40,6 @@ from reflector.text.phrases import counted
 _VERDICTS = {"helpful", "harmful", "neutral"}
 #: The dollars per month that the question offers.
 _DOLLARS = 3
-
-
-class _JudgeChoice(click.Choice[str]):
-    """A judge of reflector, an agent that can judge, or a judge that you list in `judges`."""
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """Return the name of a judge."""
-        if ctx is not None and value in load_config(ctx.obj.folder()).judges:
-            return str(value)
-        return super().convert(value, param, ctx)
-
-
-#: The command gets it as `judge`. It is None for the judge in the settings. See `judge_settings`.
-judge_option = click.option(
-    "--judge",
-    type=_JudgeChoice(judge_names()),
-    metavar="WHO",
-    help="Judge, such as claude or anthropic.",
-)
 
 
 class _Judge(click.Group):

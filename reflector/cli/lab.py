@@ -11,8 +11,7 @@ import click
 
 from reflector.audit.moments import session_named
 from reflector.cli.app import Place
-from reflector.cli.judge import judge_option
-from reflector.cli.options import FILE, PATH, dry_run_option, flag, json_option
+from reflector.cli.options import FILE, PATH, dry_run_option, flag, json_option, judge_option
 from reflector.cli.output import note, os_error_words, progress, short_id, table, warn
 from reflector.cli.reflect import print_judged
 from reflector.embed.gated import measure

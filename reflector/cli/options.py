@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from reflector.cli.output import safe
+from reflector.config import load_config
 from reflector.playbook.names import SECTIONS, USER_FIRST, is_below, is_name
 
 if TYPE_CHECKING:
@@ -62,6 +63,37 @@ as_of_option = click.option(
 why_option = click.option("--why", metavar="REASON", help="Your reason, which reflector stores.")
 #: Agreement in advance. See `agreed`.
 yes_option = flag("--yes", help="Do not ask for confirmation.")
+
+
+class _JudgeChoice(click.Choice[str]):
+    """A judge of reflector, an agent that can judge, or a judge that you list in `judges`."""
+
+    def __init__(self) -> None:
+        self.case_sensitive = True
+
+    @property
+    def choices(self) -> tuple[str, ...]:  # type: ignore[override]
+        """The names of judges. Not read at import, because each hook starts `drain`, whose module
+        has the option.
+        """
+        from reflector.judges.registry import judge_names
+
+        return judge_names()
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Return the name of a judge."""
+        if ctx is not None and value in load_config(ctx.obj.folder()).judges:
+            return str(value)
+        return super().convert(value, param, ctx)
+
+
+#: The command gets it as `judge`. It is None for the judge in the settings. See `judge_settings`.
+judge_option = click.option(
+    "--judge",
+    type=_JudgeChoice(),
+    metavar="WHO",
+    help="Judge, such as claude or anthropic.",
+)
 
 
 def agreed(question: str, otherwise: str, *, yes: bool) -> None:

@@ -8,8 +8,8 @@ import click
 
 from reflector.audit.moments import session_named
 from reflector.cli.app import Place
-from reflector.cli.judge import judge_option, one_run
-from reflector.cli.options import flag, json_option, yes_option
+from reflector.cli.judge import one_run
+from reflector.cli.options import flag, json_option, judge_option, yes_option
 from reflector.cli.output import note, say, short_id, table
 from reflector.cli.sessions import run_drain
 from reflector.curator.listening import learned_words, propose_learned

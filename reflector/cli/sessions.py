@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Literal
 import click
 
 from reflector.cli.app import Place
-from reflector.cli.judge import judge_option
-from reflector.cli.options import DAY, PATH, agreed, flag, json_option, yes_option
+from reflector.cli.options import DAY, PATH, agreed, flag, json_option, judge_option, yes_option
 from reflector.cli.output import (
     counting,
     note,

@@ -64,6 +64,10 @@ def test_everyday_command_loads_only_what_it_needs(
     assert loaded.intersection(_HEAVY.split()) == set(may_load.split())
 
 
+def test_drain_without_a_judge_loads_no_judge(quiet: Agent) -> None:
+    assert _loaded(quiet, "drain").isdisjoint({"asyncio", "reflector.judges.agent_clients"})
+
+
 @pytest.mark.parametrize("command", ["review", "review find"])
 def test_review_loads_no_library(quiet: Agent, command: str) -> None:
     assert _loaded(quiet, command).isdisjoint(_LIBRARIES)
