@@ -551,8 +551,12 @@ MUTATIONS = [
     Mutation(SPELLINGS, '_{options.valued}]" if options.valued else', '_]" if True else', COUNTED),
     Mutation(SUBJECTS, ' and "$" not in subject', "", COUNTED),
     Mutation(FREE_COUNTS, "if rule.is_loaded(marks):", "if True:", COUNTED_FREELY),
-    Mutation(FREE_COUNTS, "signs > 0", "False", COUNTED_FREELY),
-    Mutation(FREE_COUNTS, "self.forbids and signs != 0", "False", COUNTED_FREELY),
+    Mutation(FREE_COUNTS, "(acts | marks.came_up & MENTIONED) > 0", "False", COUNTED_FREELY),
+    Mutation(FREE_COUNTS, "came_up and has_occasion", "came_up", COUNTED_FREELY),
+    Mutation(
+        OCCASIONS, "token.is_command and not token.needs_branch", "token.is_command", COUNTED_FREELY
+    ),
+    Mutation(OCCASIONS, "{_TEST_CODE}|{_IN_TESTS}", "{_TEST_CODE}", COUNTED_FREELY),
     Mutation(CHECK_ROWS, "strongest.group, -number, -share", "strongest.group, 0, 0", PAGES),
     Mutation(
         LIKENESS,

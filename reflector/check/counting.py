@@ -114,10 +114,9 @@ class RuleCount:
         is_run_in_time = is_run and not is_late
         is_asked_for = came_up or self.forbids
         has_occasion = self.is_choice or self.occasion != ""
-        signs = acts | marks.came_up & MENTIONED
-        self.may_apply |= counting.is_open or signs > 0
+        could_break = came_up and has_occasion
+        self.may_apply |= counting.is_open or (acts | marks.came_up & MENTIONED) > 0
         period.sessions += 1
-        could_break = came_up if has_occasion else self.forbids and signs != 0
         period.came_up += could_break
         period.ran += is_run and counting.named > 0
         period.run += is_asked_for and is_run_in_time

@@ -21,8 +21,7 @@ class Counts:
     """The free counts of a rule in the sessions of one period.
 
     sessions  of the period
-    came_up   sessions in which the occasion of the rule came up, or a word of a rule that only
-              forbids; 0 without a known occasion
+    came_up   sessions in which the occasion of the rule came up; 0 without a known occasion
     run       sessions in which the agent ran a token of the rule. If the rule has an occasion and
               does not only forbid, only those at the occasion count. If the rule asks for a command
               before the occasion, only those before it count

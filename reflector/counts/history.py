@@ -78,7 +78,7 @@ _TAKES_BACK = lazy_pattern(
 
 def depends_on_course(token: Token) -> bool:
     """Return whether earlier acts of a session decide about a token."""
-    return token.form in OF_COURSE or (token.form == DEED and deed_named(token.text).on_main != "")
+    return token.form in OF_COURSE or token.needs_branch
 
 
 class _Course(Protocol):

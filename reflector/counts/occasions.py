@@ -253,6 +253,19 @@ def occasion_of(text: str, tokens: Iterable[Token]) -> Occasion | None:
     return _restricted(occasion, [*conditions, *purposes_in(sentence)], tokens)
 
 
+def occasion_of_ban(tokens: Iterable[Token]) -> Occasion | None:
+    """Return the occasion at which a forbidden command could run, such as a push for a push with
+    force; None if it is unknown. Commands do not show the branch of a commit.
+    """
+    banned = [f"{token.text} x" for token in tokens if token.is_command and not token.needs_branch]
+    occasions = (
+        occasion
+        for occasion in _OCCASIONS
+        if occasion.commands and any(re.search(occasion.commands, command) for command in banned)
+    )
+    return next(occasions, None)
+
+
 def _restricted(
     occasion: Occasion | None, clauses: Sequence[str], tokens: Iterable[Token]
 ) -> Occasion | None:
@@ -367,7 +380,7 @@ def _tests_of(prose: str) -> Occasion | None:
     if kinds:
         files = rf"(?i)^{_TEST_FILE}.*(?:{'|'.join(filter(None, kinds))})"
         return Occasion(_CHANGED_TESTS, _TESTS.named, files=files) if all(kinds) else None
-    if re.search(_TEST_CODE, prose, re.IGNORECASE):
+    if re.search(f"{_TEST_CODE}|{_IN_TESTS}", prose, re.IGNORECASE):
         return _TESTS._replace(label="sessions that changed tests", commands="")
     return _TESTS
 

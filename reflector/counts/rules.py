@@ -38,6 +38,7 @@ from reflector.counts.occasions import (
     Occasion,
     is_before,
     occasion_of,
+    occasion_of_ban,
     path_expression,
     phase_in,
     places_in_act,
@@ -62,7 +63,7 @@ from reflector.transcripts.records import record_key
 
 #: The version of the reading of tokens, occasions and likeness. It changes if any count would
 #: change.
-VERSION = "counts/16"
+VERSION = "counts/17"
 #: The bits of `came_up`. CAME_UP: the occasion came up. The others are of a rule that asks for a
 #: command before its occasion. LATE: the occasion came first. IN_TIME: the command came first.
 #: UNKNOWN: the transcript lacks the beginning of the session. MENTIONED: an act contains a word of
@@ -514,6 +515,8 @@ def _rule_counting(rule: Rule, tokens: tuple[Token, ...]) -> Counting:
     phase = rule.phase if rule.phase != BANS else ""
     text = with_phase(rule.text, phase, tokens)
     occasion = occasion_of(text, tokens)
+    if occasion is None and negated and not named:
+        occasion = occasion_of_ban(tokens)
     is_to_read = _is_only_path(named, tokens) and asks_to_read(rule.text)
     is_for_cases = has_condition(rule.text) or (
         _is_only_path(named, tokens) and _EACH_CASE.search(rule.text) is not None

@@ -147,6 +147,11 @@ class Token(NamedTuple):
         return _SHOWN.get(self.form, "{}").format(name)
 
     @property
+    def needs_branch(self) -> bool:
+        """Whether it is an act that also depends on the branch, such as a commit on `main`."""
+        return self._deed is not None and self._deed.on_main != ""
+
+    @property
     def _deed(self) -> Deed | None:
         return deed_named(self.text) if self.form == DEED else None
 
