@@ -92,6 +92,13 @@ def bullets_brought(type_: str, facts: Data) -> Sequence[Data]:
     return effect.bullets(facts) if isinstance(effect, AddsBullets) else ()
 
 
+def bullets_worded(type_: str, facts: Data) -> Sequence[Data]:
+    """Return the bullets whose text an event sets, each with name and text."""
+    if type_ == BULLET_REVISED:
+        return [facts] if facts.keys() >= {"name", "text"} else ()
+    return bullets_brought(type_, facts)
+
+
 def fields_of(type_: str) -> Mapping[str, Field]:
     """Return the fields of a type's data; none for a type that this program does not know."""
     return EVENT_TYPES[type_].fields if type_ in EVENT_TYPES else {}

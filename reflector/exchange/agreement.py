@@ -28,7 +28,7 @@ from reflector.events.event import (
     first_moment,
     identity,
 )
-from reflector.events.registry import EVENT_TYPES, bullets_brought, fold
+from reflector.events.registry import EVENT_TYPES, bullets_worded, fold
 from reflector.events.renamings import Renamings, is_of_name, renamed_into, with_names
 from reflector.events.state import REDACTED, Playbook
 from reflector.exchange.verdicts import ACTOR
@@ -163,18 +163,19 @@ def _under_later_names(
     baseline. The counts from before belong to that bullet, and not to the bullet that has the name
     now.
     """
-    texts: dict[tuple[bool, str, str], str] = {}
+    #: By the ledger that renames a bullet ("" is this one, which has all events) and the name.
+    texts: dict[tuple[str, str], str] = {}
     for placed in placed_events:
         event = placed.event
-        ledger = (MERGED in event.meta, placed.origin)
-        for bullet in bullets_brought(event.type, event.facts):
-            texts[*ledger, bullet["name"]] = bullet["text"]
+        ledger = placed.origin if MERGED in event.meta else ""
+        for bullet in bullets_worded(event.type, event.facts):
+            texts["", bullet["name"]] = texts[ledger, bullet["name"]] = bullet["text"]
         if renamed_into(event.type, event.facts):
             name = event.facts["name"]
             # The old name becomes a bullet of its own, first with its old text. Git's revision
             # follows and gives it the other advice.
             section = name.partition("-")[0]
-            text = texts.get((*ledger, name), REDACTED)
+            text = texts.get((ledger, name), REDACTED)
             advice = {"name": name, "section": section, "text": text}
             yield replace(event, type=ev.BULLET_ADDED, data=advice)
             if event.type == ev.BULLET_REMOVED:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from reflector.events import event as ev
-from reflector.events.registry import WORDING_TYPES, bullets_brought
+from reflector.events.registry import WORDING_TYPES, bullets_brought, bullets_worded
 from reflector.events.renamings import RENAMING_TYPES, Renamings, is_renaming, with_names
 from reflector.events.state import REDACTED
 from reflector.exchange.matching import Birth, birth_of
@@ -119,9 +119,9 @@ class Bullets:
             self.births.setdefault(name, []).append((birth.event_id, birth.data_hash, 0))
             self.texts.setdefault(name, set())
             return
-        for bullet in bullets_brought(type_, data) or [data]:
-            name = bullet.get("name", "")
-            entry = (name, bullet.get("text", REDACTED))
+        for bullet in bullets_worded(type_, data):
+            name = bullet["name"]
+            entry = (name, bullet["text"])
             self.entries.setdefault(later_names.get(name, name), set()).add(entry)
         for bullet in bullets_brought(type_, data):
             if bullet["name"] in later_names:

@@ -23,7 +23,7 @@ from typing import NamedTuple
 from reflector.changes.apply import bullet_event, is_taken, of_file, of_new
 from reflector.events import event as ev
 from reflector.events.event import NewEvent
-from reflector.events.registry import WORDING_TYPES, bullets_brought
+from reflector.events.registry import WORDING_TYPES, bullets_worded
 from reflector.events.renamings import RENAMING_TYPES, Renamings
 from reflector.events.state import REDACTED
 from reflector.ledger.store import BulletRow, Ledger
@@ -581,7 +581,7 @@ class Wordings:
             renamings.take(event.type, event.actor, event.facts, event.position, event.meta)
         named: list[tuple[str, str, str]] = []
         for event in self._ledger.events(types=WORDING_TYPES):
-            for bullet in bullets_brought(event.type, event.facts) or [event.facts]:
+            for bullet in bullets_worded(event.type, event.facts):
                 name = bullet["name"]
                 later_name = renamings.later_name(name, event.position, event.meta)
                 named.append((bullet["text"], name, later_name))

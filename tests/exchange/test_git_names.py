@@ -8,18 +8,20 @@ from pathlib import Path
 
 import pytest
 
+from reflector.changes.apply import apply_changes, bullet_event
 from reflector.exchange.matching import Birth, TheirEvent, candidate_ids, id_beside
 from reflector.exchange.merge import merge_ledger
 from reflector.exchange.transfer import exported, load_ledger
 from reflector.ledger.store import Ledger
 from reflector.playbook.bullet import Bullet
+from reflector.playbook.change import Change
 from reflector.playbook.document import dump_shared, load
 from reflector.playbook.versions import merge_versions
 from reflector.playbook_files.edits import take_version
 from reflector.playbook_files.kept_copies import content_digest
 from tests.conftest import Fresh, first_fast
 from tests.exchange.pairs import sound
-from tests.ledger.events import add_bullet, reflected, window
+from tests.ledger.events import add_bullet, added, reflected, window
 
 
 @dataclass
@@ -157,6 +159,21 @@ def test_renaming_is_known_as_the_birth_it_became() -> None:
     renaming = TheirEvent("bullet.recounted", birth, ("recount",))
     ids = candidate_ids(renaming, "recount", {}, "hash")
     assert id_beside("bullet.added", birth) in ids
+
+
+@pytest.mark.parametrize("is_brought", [False, True], ids=["of this ledger", "imported"])
+def test_import_keeps_text_of_a_left_name(one: Ledger, two: Ledger, *, is_brought: bool) -> None:
+    (one if is_brought else two).append([added("pat-001", "Alpha")])
+    lines = list(exported(one))
+    merge_ledger(two, lambda: lines)
+    apply_changes(two, [Change("revise", "pat-001", text="Bravo")], actor="human")
+    removal = Change("remove", "pat-001")
+    left = bullet_event(removal, "key", actor="git", reason="merged", into="pat-002")
+    two.append([added("pat-002", "Bravo"), left])
+    one.append([added("ctx-001", "Charlie")])
+    new_lines = list(exported(one))
+    assert merge_ledger(two, lambda: new_lines).restated == ()
+    assert {row.name: row.text for row in two.rows()}["pat-001"] == "Bravo"
 
 
 @pytest.mark.parametrize("seed", first_fast(4, range(20)))

@@ -23,7 +23,7 @@ from reflector.playbook.document import MAX_BYTES, dump_shared, load
 from reflector.playbook_files.edits import take_version
 from reflector.playbook_files.git_versions import branch_history, entry_in_file
 from tests.conftest import first_fast, slow_except
-from tests.ledger.events import added, merged, reflected, window
+from tests.ledger.events import added, imported, merged, reflected, window
 from tests.road.agent import Agent
 
 PAT = "PATTERNS & APPROACHES"
@@ -708,3 +708,11 @@ def test_renamed_rule_stays_one_rule(
 def test_history_with_nul_is_read(tmp_path: Path) -> None:
     committed(tmp_path, b"{\n" * 5_000 + b"a\0\xe9\0\0b\n\0\n", dump_shared([RUN]))
     assert entry_in_file(RUN) in branch_history(tmp_path).added
+
+
+def test_empty_import_does_not_prevent_a_pull(ledger: Ledger, tmp_path: Path) -> None:
+    before, after = dump_shared([]), dump_shared([RUN])
+    committed(tmp_path, before, after)
+    ledger.append([imported()])
+    take_version(ledger, tmp_path, load(after), "digest", load(before))
+    assert list(ledger.bullets()) == [RUN]
