@@ -30,7 +30,7 @@ from reflector.cli.output import (
     short_time,
     table,
 )
-from reflector.cli.watched import opened
+from reflector.cli.watched import note_numbers, opened
 from reflector.events.event import MEMORY_CHANGED, SESSION_RECORDED, Event, time_of
 from reflector.events.memory import AGENT, COMMIT, UNDO, UNKNOWN, UNSEEN, YOU
 from reflector.files import read_bounded
@@ -371,6 +371,8 @@ def print_blame_of_line(
     if place.as_json:
         print_json([_line_json(place, line, evidence, {})])
     else:
+        if _shows_numbers(line):
+            note_numbers(place)
         _print_line(place, file, line, session)
         _note_unrecorded(place, file, [line])
     return evidence, begins
@@ -502,6 +504,12 @@ def _short_who(change: Change | None) -> str:
     by = change.by
     names = {AGENT: change.fact("agent"), COMMIT: change.fact("author"), OTHER: OTHER_USER}
     return f"{names.get(by, by)} ({change.place})"
+
+
+def _shows_numbers(line: Line) -> bool:
+    """Return whether the screen of a line may show numbers of changes."""
+    is_by_author = line.written is not None and not line.written.is_gits
+    return is_by_author or bool(line.was or line.origin)
 
 
 def _print_line(place: Place, file: str, line: Line, session: str) -> None:

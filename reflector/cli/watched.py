@@ -45,7 +45,7 @@ def opened(
     elif is_plain and place.is_untouched and _is_projects(project):
         yield _unrecorded(place, moment)
         if numbered:
-            _note_numbers(place)
+            note_numbers(place)
         return
     with ExitStack() as closing:
         trouble = _bring_up_to_date(place) if is_plain else ""
@@ -90,11 +90,13 @@ def _unrecorded(place: Place, moment: str | None) -> list[Store]:
     return [replace(store, until=moment and last_time(store.ledger, moment))]
 
 
-def _note_numbers(place: Place) -> None:
-    """Print once that the shown numbers are preliminary."""
+def note_numbers(place: Place) -> None:
+    """Print once that the shown numbers are preliminary, if the project does not have a ledger."""
     meta = click.get_current_context().find_root().meta
+    if _UNRECORDED not in meta or _NUMBERS in meta:
+        return
     store, _ = meta[_UNRECORDED]
-    if store.ledger.head().position and not meta.get(_NUMBERS):
+    if store.ledger.head().position:
         meta[_NUMBERS] = True
         place.note([_NUMBERS])
 

@@ -55,7 +55,8 @@ def test_numbers_without_a_ledger_are_preliminary(old: Agent, ledger_url: str) -
     is_file = ledger_url.startswith("sqlite")
     told = "with a ledger, these changes get other numbers"
     assert (told in old.call("blame", "CLAUDE.md").err) is is_file
-    assert told not in old.call("blame", "CLAUDE.md:4").err
+    assert (told in old.call("blame", "CLAUDE.md:4").err) is is_file
+    assert told not in old.call("blame", "CLAUDE.md:3").err
     old.call("add", "pat", "Run the tests")
     assert told not in old.call("blame", "CLAUDE.md").err
 
