@@ -74,7 +74,8 @@ class Recorder:
         return str(self.root) in self.looks.filled
 
     @cached_property
-    def _tracked(self) -> set[str]:
+    def tracked(self) -> set[str]:
+        """The files that git tracks."""
         return self.repository.tracked(self.table.pathspecs())
 
     def event_of(self, step: Step, source: str, lines: LineChange | None = None) -> NewEvent:
@@ -82,7 +83,7 @@ class Recorder:
 
         Raises: OSError if the secret cannot be written.
         """
-        is_tracked = step.file in self._tracked or step.author.commit != ""
+        is_tracked = step.file in self.tracked or step.author.commit != ""
         return event_of(self.project, step, source, is_tracked=is_tracked, lines=lines)
 
     def append(self, events: Sequence[NewEvent]) -> list[str]:
@@ -180,6 +181,8 @@ def _events_of(
     if not differences:
         return []
     moves = recorder.repository.moves(differences, reflog)
+    # Git tracked the files that a move removed.
+    recorder.tracked.update({move.file for move in moves}.difference(recorder.table.files))
     events = []
     for difference, steps in attributed(differences, find, recorder.table, moves, recorder.known):
         # The last content is that of the file now, which is kept already.
