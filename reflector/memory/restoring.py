@@ -83,11 +83,18 @@ class Restored:
 def newest_of(changes: Sequence[Change]) -> Change | None:
     """Return the change to a file that `undo FILE` undoes; None if no change can be undone.
 
-    It is the newest open change. A commit counts only without an open change by an author.
+    It is the newest open change that led to the present content, or else the newest open change.
+    A commit counts only without an open change by an author.
     """
     remaining = open_changes(changes)
-    own = [change for change in remaining if not change.is_gits]
-    return next(reversed(own or remaining), None)
+    candidates = [change for change in remaining if not change.is_gits] or remaining
+    if not candidates:
+        return None
+    now = read_watched(candidates[-1])
+    leading = [
+        change for change in candidates if change.store.versions.is_version(change.after, now)
+    ]
+    return (leading or candidates)[-1]
 
 
 def open_changes(changes: Sequence[Change]) -> list[Change]:

@@ -10,6 +10,7 @@ from reflector.files import Folder
 from reflector.ledger.errors import LedgerError
 from reflector.memory.changes import Store
 from reflector.project import Project
+from reflector.sessions.memory_drain import bring_up_to_date
 from tests.conftest import first_fast
 from tests.road.agent import Agent, environ
 
@@ -88,3 +89,15 @@ def test_whole_path_is_no_project_change(agent: Agent) -> None:
     assert agent.json("log", "--memory") == []
     agent.call("undo", str(appended.position), code=2)
     assert path.read_bytes() == b"mine\n"
+
+
+def test_undo_passes_over_a_version_from_elsewhere(agent: Agent) -> None:
+    path = agent.project / "CLAUDE.md"
+    with environ(agent.env()), agent.open_ledger() as ledger:
+        path.write_bytes(b"theirs\n")
+        bring_up_to_date(Project.at(agent.project), ledger)
+        path.write_bytes(b"mine\n")
+        bring_up_to_date(Project.at(agent.project), ledger)
+        ledger.append([_event("CLAUDE.md", b"newer\n", plain_digest(b"theirs\n"))])
+    agent.call("undo", "CLAUDE.md")
+    assert path.read_bytes() == b"theirs\n"
