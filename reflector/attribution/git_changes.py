@@ -127,6 +127,7 @@ class Repository:
         heads = {commit for entry in _entries(reflog[:start]) for commit in entry[:2]}
         entries = _entries(reflog[start:])
         here = {_unix(content.bytes): content.bytes for content in contents_here}
+        here |= dict.fromkeys(self._links(files), NO_FILE.bytes)
         names = (
             _name(commit, file)
             for entry in reversed(entries)
@@ -151,6 +152,14 @@ class Repository:
                 elif before != after or _rewrites(move, entry, moves):
                     moves.append(move)
         return moves
+
+    def _links(self, files: Iterable[str]) -> Iterator[bytes]:
+        """Yield the contents in git of the files that are links: the paths that they lead to."""
+        if self._root is None:
+            return
+        for file in files:
+            with suppress(OSError):
+                yield os.fsencode((self._root / file).readlink())
 
     def _author(self, entry: _Entry) -> Author:
         """Return the author of a move without commits: a stash or a checkout."""

@@ -111,8 +111,9 @@ def compare(table: Table, looks: Looks, checked_at: float = 0.0) -> list[Differe
         file = watched.file
         now = time.time()
         try:
-            until = min(now, watched.path.stat().st_ctime)
-            content = content_of(watched.read())
+            until = min(now, watched.path.lstat().st_ctime)
+            # A link to another watched file counts as that file.
+            content = NO_FILE if watched.path.is_symlink() else content_of(watched.read())
         except (FileNotFoundError, NotADirectoryError):
             content = NO_FILE
             until = now

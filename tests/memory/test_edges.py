@@ -8,9 +8,11 @@ from pathlib import Path
 import pytest
 
 from reflector.attribution.files import Table
+from reflector.events.event import MEMORY_CHANGED
 from reflector.events.memory import UNSEEN
 from reflector.memory import looks, recording
 from reflector.memory.looks import Looks, Seen, compare
+from reflector.project import Project
 from tests.memory.world import World
 
 
@@ -161,6 +163,19 @@ def test_link_to_watched_file_is_one_file(world: World) -> None:
     assert [event["file"] for event in world.events()] == ["CLAUDE.md"]
 
 
+def test_file_that_git_removed_was_tracked(world: World) -> None:
+    world.record()
+    world.begins().edits("CLAUDE.md", "make test", "make check")
+    edited = world.digest("CLAUDE.md")
+    world.git("commit", "-qam", "ours")
+    world.git("rm", "-q", "CLAUDE.md")
+    world.git("commit", "-qm", "no rules")
+    world.record()
+    with Project.at(world.root).open_ledger() as ledger:
+        (agents, *_) = [event.facts for event in ledger.events(types=[MEMORY_CHANGED])]
+    assert (agents["by"], agents["after"]) == ("agent", edited)
+
+
 def test_file_replacing_a_folder_deletes_the_rules(world: World) -> None:
     folder = world.path(".claude/rules")
     folder.mkdir(parents=True)
@@ -171,3 +186,17 @@ def test_file_replacing_a_folder_deletes_the_rules(world: World) -> None:
     folder.write_text("a file\n")
     world.record()
     assert [event["kind"] for event in world.events()][-1] == "deleted"
+
+
+@pytest.mark.parametrize("is_committed", [False, True])
+def test_renamed_file_may_leave_a_link(world: World, *, is_committed: bool) -> None:
+    world.record()
+    world.path("CLAUDE.md").rename(world.path("AGENTS.md"))
+    world.path("CLAUDE.md").symlink_to("AGENTS.md")
+    if is_committed:
+        world.git("add", "-A")
+        world.git("commit", "-qm", "rename")
+    assert world.record() == []
+    by = "commit" if is_committed else "you"
+    kinds = sorted((event["file"], event["kind"], event["by"]) for event in world.events())
+    assert kinds == [("AGENTS.md", "created", by), ("CLAUDE.md", "deleted", by)]
