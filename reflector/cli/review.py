@@ -141,13 +141,8 @@ def review(ctx: click.Context, session: str | None) -> None:
             for gone in proposing.sweep_proposals(ledger)[1]:
                 note(f"This proposal no longer applies: {gone.change.line}. {gone.why}")
     waiting = _waiting(place, session)
-    cases: list[_Case] = [
-        *map(_CitationCase, waiting.citations),
-        *map(_ProposalCase, waiting.proposals),
-        *map(_MemoryCase, waiting.memory),
-    ]
-    if is_by_key and cases:
-        _decide_by_key(place, cases)
+    if is_by_key and waiting != WaitingJson([]):
+        _decide_by_key(place, _cases_of(waiting))
     else:
         _print(place, waiting)
 
@@ -161,6 +156,15 @@ def _waiting(place: Place, session: str | None, *, decided: bool = False) -> Wai
             if place.project().config.memory == "tell":
                 waiting.memory = memory_waiting(place)
     return waiting
+
+
+def _cases_of(waiting: WaitingJson) -> list[_Case]:
+    """Return the cases to decide on, one after the other."""
+    return [
+        *map(_CitationCase, waiting.citations),
+        *map(_ProposalCase, waiting.proposals),
+        *map(_MemoryCase, waiting.memory),
+    ]
 
 
 @review.command("list")
