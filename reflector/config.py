@@ -304,7 +304,8 @@ def load_config(
     is_on_disk = user_file not in texts
     if config.api_key and is_on_disk and user_file.stat().st_mode & 0o077:
         raise ConfigError(
-            f"{user_file} contains api_key, and other users can read it; run: chmod 600 {user_file}"
+            f"{user_file} contains `api_key`, and other users can read it; "
+            f"run: chmod 600 {user_file}"
         )
 
     project_file = project_config(project)
@@ -356,8 +357,8 @@ def _with_project(
     for key in USERS_OWN:
         if key in values:
             raise ConfigError(
-                f"{project_file}: {key} may only be set in your own file; move the setting to "
-                f"{user_file}"
+                f"{project_file} contains `{key}`, which only your own settings may contain; "
+                f"move `{key}` to {user_file}"
             )
     if values.get("backend") == "agent":
         raise ConfigError(

@@ -535,7 +535,7 @@ MUTATIONS = [
     Mutation(COUNT, "order = self.came_up & _ORDER or", "order =", COUNTED),
     Mutation(COUNT, "if token.scope or (token.is_pattern", "if (token.is_pattern", COUNTED),
     Mutation(CALLS, "if not asked.is_refused:", "if True:", COUNTED),
-    Mutation(OCCASIONS, "if all(kinds) else None", "", COUNTED),
+    Mutation(OCCASIONS, "if not all(kinds.values()):", "if False:", COUNTED),
     Mutation(COUNT, 'message.origin in ("human", "refusal")', 'message.role == "user"', COUNTED),
     Mutation(COUNT, "instructs(sentence) or is_reminder(sentence)", "instructs(sentence)", COUNTED),
     Mutation(COUNT, "        if may_repeat(sentence):", "        if True:", COUNTED),

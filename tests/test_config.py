@@ -74,13 +74,13 @@ def test_flags_win_over_environment_over_project_over_user(tmp_path: Path) -> No
         (f"""'worktrees' . "a b".{"'='." * 200_000}own = 1""", "not TOML"),
         # What would give whoever wrote the project's file power over who is asked, what it costs,
         # and other folders.
-        ('base_url = "http://127.0.0.1:1"', "may only be set in your own file"),
-        ('projects = ["*"]', "may only be set in your own file"),
+        ('base_url = "http://127.0.0.1:1"', "which only your own settings may contain"),
+        ('projects = ["*"]', "which only your own settings may contain"),
         ('proposals = "accept"', "only your own file may set"),
         ('model = "the-dearest-1"', "sets the price of a request"),
         ("request_tokens = 10000000", "cannot exceed your own limit"),
         ("monthly_tokens = 0", "cannot exceed your own limit"),
-        ('fixtures = "x.json"', "may only be set in your own file"),
+        ('fixtures = "x.json"', "move `fixtures` to "),
     ],
 )
 def test_wrong_setting_is_refused_with_a_suggestion(

@@ -126,7 +126,7 @@ def test_an_extension_takes_no_file_of_ours(site: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize("setting", ["readers", "judges"])
 def test_a_repository_lists_no_extension(agent: Agent, setting: str) -> None:
     (agent.claude / "reflector.toml").write_text(f'{setting} = ["odd"]\n')
-    match = f"{setting} may only be set in your own file"
+    match = f"contains `{setting}`, which only your own settings may contain"
     with environ(agent.env()), pytest.raises(ConfigError, match=match):
         load_config(agent.project)
 

@@ -178,7 +178,8 @@ def propose(
     proposal = _read_proposal(recorded) if recorded else None
     if proposal is None:
         raise ProposalRefused(
-            "this change was proposed before, and its text was later erased from the ledger"
+            "reflector does not propose this change again, because its text was erased from the "
+            "ledger"
         )
     return proposal
 

@@ -217,6 +217,7 @@ def _replaced_lines(ledger: Ledger, target: Event, *, verdicts_out: int) -> list
 def _check_is_evidence(ledger: Ledger, target: Event) -> None:
     """Raise RetractionRefused for an event that cannot leave the count."""
     if way_out := EVENT_TYPES[target.type].no_retraction:
+        way_out = way_out.format(target=(target.target_id or "")[:8])
         raise RetractionRefused(
             f"{_event_words(target)} is not evidence, so it cannot be excluded from the "
             f"counts; {way_out}"

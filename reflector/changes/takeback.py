@@ -105,6 +105,7 @@ def act_of(ledger: Ledger, events: Sequence[Event], session_id: str | None = Non
         return Act([event, *(one for one in later if tx_of(one.meta) == tx_of(event.meta))])
     way_out = EVENT_TYPES[event.type].no_retraction
     if way_out and event.type != POLICY_ADOPTED:
+        way_out = way_out.format(target=(event.target_id or "")[:8])
         raise NothingToUndo(
             f"the {event.type} at position {event.position} did not change a rule or a "
             f"count, so it cannot be undone; {way_out}"

@@ -82,7 +82,7 @@ def _judge_line(facts: PageFacts, plan: Plan, typed: Typed, command: Callable[..
 def cost_words(plan: Plan) -> str:
     """Return a clause that names the judges with their sessions and tokens, and the price."""
     parts = [
-        f"{counted(len(share.sessions), 'session')} read by {judge_title(judge)}, "
+        f"{counted(len(share.sessions), 'session')} for {judge_title(judge)} to read, "
         f"at most {-(-share.tokens // 1000) * 1000:,} tokens"
         for judge, share in plan.shares.items()
     ]

@@ -204,8 +204,8 @@ def _print_removal(change: Change) -> None:
     )
     if change.backup is not None:
         say(
-            "Your later changes to this file are kept. A copy of the file from before `reflector "
-            f"install` is in {change.backup}"
+            f"Your later changes to this file are kept. The file {change.backup} contains your "
+            "settings from before `reflector install`."
         )
 
 

@@ -146,6 +146,12 @@ def _rule_lines(different: DriftJson) -> Iterator[str]:
     events.
     """
     for rule in different.rules:
+        if rule.value == "rule":
+            places = [different.of, "the ledger's events"]
+            present, missing = places if rule.by_events is None else reversed(places)
+            text = rule.there or rule.by_events
+            yield f"{rule.name}, {text!r}, is in {present}, but not in {missing}"
+            continue
         values = [
             "none" if value is None else repr(value) for value in (rule.there, rule.by_events)
         ]

@@ -428,7 +428,9 @@ def _content(place: Place, file: str, changes: Sequence[Change]) -> bytes:
         with suppress(OSError, KeyError):
             return each.files[file].read()
         if why := each.unwatched.get(file):
-            raise click.UsageError(f"reflector does not record changes of {file}, because it {why}")
+            raise click.UsageError(
+                f"reflector does not record changes of {file}, because this file {why}"
+            )
     if not changes and root is not None:
         # A file that agents load only in its folder is not watched.
         with suppress(OSError):
@@ -517,7 +519,9 @@ def _print_line(place: Place, file: str, line: Line, session: str) -> None:
     change = line.written
     if change is None:
         words = (
-            "by an unknown author" if line.text.strip() else "unknown, because the line is empty"
+            "by an unknown author"
+            if line.text.strip()
+            else "not shown: reflector does not look for the author of an empty line"
         )
         print_facts([("written", line.origin or words)], 8)
         return

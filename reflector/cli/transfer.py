@@ -519,6 +519,8 @@ def redact(
 ) -> None:
     """Erase text permanently, but keep the counts.
 
+    You must give a reason with --why. The reason stays in the ledger.
+
     To erase one event, give its position in `reflector log`, or its id. If a rule, quote or other
     text contains TEXT, `redact --where TEXT` erases the complete rule, quote or text. `redact`
     searches for TEXT in events, in copies of adopted playbooks and in waiting sessions. Upper and
@@ -575,12 +577,13 @@ def _redaction_target(
     is_session = named.kind == "session"
     if session is not None and not is_session:
         raise click.UsageError(
-            f"{session} is not a session; `reflector redact {session}` erases a single event"
+            f"{session} is not a session; `reflector redact {session} --why REASON` erases a "
+            "single event"
         )
     if session is None and is_session:
         raise click.UsageError(
             f"{named.id} is a session; to erase all of its text: "
-            f"`reflector redact --session {event}`"
+            f"`reflector redact --session {event} --why REASON`"
         )
     if is_session:
         recorded = [window.data for window in named.events if window.data]
@@ -673,13 +676,13 @@ def _print_redacted(plan: RedactionPlan, redacted: Redacted) -> bool:
     echoes = [
         f"position {event.position} ({event.type}) contains all or part of the text. To see the "
         f"event: `reflector show {event.position}`. To erase the text: "
-        f"`reflector redact {event.position} --why …`"
+        f"`reflector redact {event.position} --why REASON`"
         for event in redacted.echoes
     ]
     _name(
         echoes,
         "and {} more; to list and erase all events that contain a text: `reflector redact "
-        "--where TEXT`",
+        "--where TEXT --why REASON`",
     )
     return not (ours or redacted.trouble)
 

@@ -188,7 +188,10 @@ def status_(place: Place) -> None:
     if place.answers(found):
         return
     if found is None:
-        note(f"No trial was started; `{place.command('trial plan')}` shows a trial's length.")
+        plan_command = place.command("trial plan")
+        note(
+            f"This project has not had a trial. To see how long a trial would take: {plan_command}"
+        )
     else:
         heads = [("head", f"{head}, noted {short_time(at)}") for head, at in noted(project.root)]
         _print_status(found, heads[-1:])
@@ -238,16 +241,18 @@ def _advice(place: Place, advice: str | None) -> str:
     """Return the text of a file or of a rule, or of the whole playbook."""
     if advice is not None and Path(advice).is_file():
         text = text_of(Path(advice), read_bounded(Path(advice), _MOST_ADVICE))
+        fault = f"{advice} is empty, so there is nothing to compare; give a file with text"
     else:
         with place.reading() as ledger:
             name = NAME.convert(advice, None, None) if advice is not None else None
             only = find_bullet(ledger, name).name if name is not None else None
             text = "\n".join(row.line for row in ledger.bullets() if only in (None, row.name))
-    if not text.strip():
-        raise click.UsageError(
+        fault = (
             "the playbook is empty, so there is nothing to compare; add a rule with `reflector "
-            "add`, or name a file"
+            "add`, or give a file"
         )
+    if not text.strip():
+        raise click.UsageError(fault)
     return text
 
 

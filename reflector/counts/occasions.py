@@ -134,7 +134,6 @@ _TESTS = Occasion(
 )
 #: An expression for the files of tests.
 TEST_FILES = _TESTS.files
-_CHANGED_TESTS = "sessions that changed tests of this kind"
 _TEST_FILE = r"(?=.*(?:test|spec))"
 #: Kinds of tests by their names in a rule, and by the paths of their files.
 _KINDS_OF_TESTS = {
@@ -205,7 +204,8 @@ _PLAIN_ORDER = lazy_pattern(
 )
 #: A condition about other files than those that it names.
 _OTHERS = lazy_pattern(r"\b(?:only|non|not|no|except|without|other)\b|n['’]t\b", re.IGNORECASE)
-_SUCH_FILES = "sessions that changed files of this kind"
+#: The highest number of paths or languages in a label.
+_MOST_NAMED = 2
 _CODE = lazy_pattern(r"`[^`\n]*`")
 _BEFORE_GIT = lazy_pattern(
     r"(?P<before>\b(?:before|prior to)\b[^`.;:\n]{0,30})`git (?P<act>push|commit)`", re.IGNORECASE
@@ -347,12 +347,22 @@ def _files_of(text: str, tokens: Iterable[Token], *, is_order: bool) -> Occasion
     }
     if paths and (is_order or not is_only_path):
         named = "|".join(re.escape(path.removeprefix("*")) for path in sorted(paths))
-        return Occasion(_SUCH_FILES, named, files="|".join(map(path_expression, sorted(paths))))
+        label = _changed([f"`{path}`" for path in sorted(paths)], "")
+        return Occasion(label, named, files="|".join(map(path_expression, sorted(paths))))
     prose = _prose_of(text)
-    languages = {name: ending for name, ending in _LANGUAGES.items() if re.search(name, prose)}
+    languages = {name: match[0] for name in _LANGUAGES if (match := re.search(name, prose))}
     if languages:
-        return Occasion(_SUCH_FILES, "|".join(languages), files="|".join(languages.values()))
+        endings = "|".join(_LANGUAGES[name] for name in languages)
+        titles = [words.split()[0] for words in languages.values()]
+        return Occasion(_changed(titles, " files"), "|".join(languages), files=endings)
     return None
+
+
+def _changed(names: Sequence[str], kind: str) -> str:
+    """Return the label of the sessions that changed some files."""
+    if len(names) > _MOST_NAMED:
+        return "sessions that changed the files that the rule names"
+    return f"sessions that changed {' or '.join(names)}{kind}"
 
 
 def _is_deed_of(occasion: Occasion, tokens: Iterable[Token]) -> bool:
@@ -374,12 +384,16 @@ def _tests_of(prose: str) -> Occasion | None:
     """Return the occasion of a rule about tests. If the rule names a kind of tests, the occasion is
     a change of their files; None if paths do not show the kind.
     """
-    kinds = [
-        path for name, path in _KINDS_OF_TESTS.items() if re.search(name, prose, re.IGNORECASE)
-    ]
+    kinds = {
+        re.sub(r" tests?$", "", match[0], flags=re.IGNORECASE): path
+        for name, path in _KINDS_OF_TESTS.items()
+        if (match := re.search(name, prose, re.IGNORECASE))
+    }
+    if not all(kinds.values()):
+        return None
     if kinds:
-        files = rf"(?i)^{_TEST_FILE}.*(?:{'|'.join(filter(None, kinds))})"
-        return Occasion(_CHANGED_TESTS, _TESTS.named, files=files) if all(kinds) else None
+        files = rf"(?i)^{_TEST_FILE}.*(?:{'|'.join(kinds.values())})"
+        return Occasion(_changed([*kinds], " tests"), _TESTS.named, files=files)
     if re.search(f"{_TEST_CODE}|{_IN_TESTS}", prose, re.IGNORECASE):
         return _TESTS._replace(label="sessions that changed tests", commands="")
     return _TESTS

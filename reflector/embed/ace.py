@@ -91,7 +91,8 @@ def apply_bullet_tags(
     }
     tags: Any = bullet_tags  # from a model, so its type may differ from the signature
     if not isinstance(tags, list):
-        _log.warning("bullet_tags must be a list, not %s; nothing was counted", reprlib.repr(tags))
+        shown = reprlib.repr(tags)
+        _log.warning("`bullet_tags` must be a list, not %s; nothing was counted", shown)
         return playbook
     for index, tag in enumerate(tags):
         problem = _count_tag(entries, index, tag)

@@ -79,7 +79,7 @@ DROPPED = {
 #: Why a verdict of any judge does not count, by the disposition of its tag.
 UNCOUNTED = {
     **DROPPED,
-    "double": "another verdict that is equal already counts",
+    "double": "an equal verdict already counts",
     "recounted": "the counters were set after this verdict",
     "retired_bullet": "the rule had already been removed",
     "unknown_bullet": "the playbook did not have this rule",
@@ -142,7 +142,7 @@ def _restored(entry: Entry, data: Data) -> dict[str, object]:
 
 def _count(data: Any) -> str:
     count = len(data.get("bullets", ()))
-    return f"{count} rule{'' if count == 1 else 's'} from a file ({data.get('format')})"
+    return f"{count} rule{'' if count == 1 else 's'} from a file (format: {data.get('format')})"
 
 
 def _removal(data: Any) -> str:

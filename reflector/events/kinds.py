@@ -92,7 +92,8 @@ class EventType(NamedTuple):
                neither read nor checked
     effect     the change that the event makes
     summary    returns the event's line in `log` from its data
-    no_retraction  why it cannot be retracted, and the alternative; "" for evidence, which can
+    no_retraction  why it cannot be retracted, and the alternative, with {target} for the target's
+                   short id; "" for evidence, which can
     since      the schema revision of the first release that appended it, if not the first of all
     merge      the treatment of a differing event with the same id
     target     the event that it points to; None if it points to none

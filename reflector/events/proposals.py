@@ -127,7 +127,9 @@ TYPES = (
         },
         effect=ChangesNothing("a rejected change is not applied"),
         summary=_rejection,
-        no_retraction="to make the proposed change after all, run `reflector review approve ID`",
+        no_retraction=(
+            "to make the proposed change after all, run `reflector review approve {target}`"
+        ),
         target=Target("the proposal", required=True, once=True),
     ),
     _type(

@@ -583,7 +583,7 @@ def _refuse_strays(sql: Statements, page: list[CheckedLine]) -> None:
         stored = line.stored
         target_id = stored.target_id
         if stored.event_id in present:
-            fault = f"the event {stored.event_id} is also on an earlier line, or in this playbook"
+            fault = f"an earlier line or this ledger already contains the event {stored.event_id}"
             raise WrongLine(line.number, fault)
         present.add(stored.event_id)
         if target_id is None:

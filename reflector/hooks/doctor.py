@@ -323,8 +323,8 @@ def _open_ledger(ledger: Ledger, project: Project) -> Iterator[Check]:
         yield Check(
             "copy",
             f"reflector could not update the copy of the ledger: {files.error_words(error)}",
-            "free some space, or make the folder of the copy writable. The next reflector "
-            "command then updates the copy",
+            f"free some space, or make {locate.own_folder(str(project.root))} writable. The "
+            "next reflector command then updates the copy",
         )
     with ledger.asking() as sql:
         wrong = wrong_triggers(sql)

@@ -154,7 +154,7 @@ def parse_answer(text: str) -> Parsed:
     fault = quote(problems[0], _MAX_PROBLEM) if problems else ""
     analysis = answer.get("analysis")
     if not isinstance(analysis, str | None):
-        problems.append(f"analysis must be text, not {brief(analysis)}")
+        problems.append(f"`analysis` must be text, not {brief(analysis)}")
         analysis = ""
     tags: list[ParsedTag] = []
     for index, entry in enumerate(entries):
@@ -172,9 +172,9 @@ def _entries_of(answer: Mapping[str, Any], problems: list[str]) -> list[object]:
     """Return the entries of an answer's `bullet_tags`, and add its faults to the problems."""
     entries = answer.get("bullet_tags", [])
     if "bullet_tags" not in answer and not problems:
-        problems.append("bullet_tags is missing")
+        problems.append("`bullet_tags` is missing")
     if not isinstance(entries, list):
-        problems.append(f"bullet_tags must be a list, not {brief(entries)}")
+        problems.append(f"`bullet_tags` must be a list, not {brief(entries)}")
         return []
     if len(entries) > MAX_TAGS:
         problems.append(

@@ -122,8 +122,7 @@ def check_facts(event: NewEvent, facts: Mapping[str, Any], *, foreign: bool = Fa
             # Given any tag of a reflection, the tables find its completion by this id.
             raise LedgerError(
                 f"{event.type}: event_id {event.event_id!r} does not identify the reflection "
-                f"{event.reflection_id!r}; compute event_id with identity({event.type!r}, "
-                "reflection_id)"
+                f"{event.reflection_id!r}; compute event_id as in docs/ledger-format.md#identity"
             )
     is_checked = foreign or event_type.checked
     fault = event_type.fault(facts) if is_checked else event_type.unreadable(facts)

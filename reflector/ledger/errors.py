@@ -188,7 +188,8 @@ _MEANINGS: Final[tuple[tuple[str, type[LedgerError], str], ...]] = (
         rf"(?!.*(?:event\.playbook_id|event_id_once)){_REFUSED}unique",
         LedgerCorrupt,
         "nothing was appended: a table of {where} contains a row that does not come from an event "
-        "({text}); ask the ledger's owner to run `reflector rebuild`",
+        "({text}); run `reflector rebuild`. On a server, only the ledger's owner can run this "
+        "command",
     ),
     (
         f"{_REFUSED}append-only",

@@ -105,8 +105,8 @@ def keep_before_upgrade(ledger: Path, revision: str) -> Path:
         raise LedgerUnavailable(
             f"an earlier version of reflector wrote {ledger}. reflector could not copy this "
             f"ledger ({error_words(error)}), so reflector did not upgrade the ledger. Free "
-            f"{ledger.stat().st_size:,} bytes in the ledger's folder, or make the folder "
-            "writable, then run the same command again"
+            f"{ledger.stat().st_size:,} bytes in {ledger.parent}, or make this folder writable, "
+            "then run the same command again"
         ) from error
     return kept
 

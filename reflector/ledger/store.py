@@ -464,7 +464,8 @@ def _refuse_newer_tables(playbook: str, code_version: int | None) -> None:
         f"a newer reflector wrote the tables of the playbook {playbook!r} in table "
         f"version {code_version}, but this reflector knows table versions only up to "
         f"{CODE_VERSION}. The ledger was not changed; upgrade reflector. If you cannot upgrade, "
-        "ask the ledger's owner to run `reflector rebuild --fix`"
+        "run `reflector rebuild --fix` with this older version. On a server, only the ledger's "
+        "owner can run this command"
     )
 
 

@@ -52,7 +52,6 @@ _HEAD = re.compile(r"(?P<position>\d{1,15}):(?P<chain>pl1:[0-9a-f]{64})", re.ASC
 _SIGNATURE = "\N{EM DASH} "
 #: The paths of a ref's heads if no path is given, from the project's folder.
 USUAL_PATHS = (".claude/playbook.head.json", ".claude/playbook.head", "heads.txt")
-_NEITHER = "this is not a head (POSITION:CHAIN) and not the name of a file"
 
 
 class NoAnchor(ValueError):
@@ -145,11 +144,13 @@ def published(project: Path, spec: str, limit: int) -> bytes:
                 )
             return ask_git(project, "cat-file", "blob", name) or b""
     except GitUnavailable as error:
-        raise NoAnchor(f"{_NEITHER}, and git cannot search for this file: {error}") from error
+        raise NoAnchor(
+            f"this is not a head (POSITION:CHAIN) or a file, and git cannot search for it: {error}"
+        ) from error
     raise NoAnchor(
-        f"{_NEITHER}, and git does not find such a file in this project. Name a file as REV:PATH; "
-        "`git ls-tree -r --name-only REV` lists the paths. Or name a branch, tag or commit that "
-        f"contains one of {', '.join(USUAL_PATHS)}"
+        "this is not a head (POSITION:CHAIN), a file, or a file in git. Name a file in git as "
+        "REV:PATH; `git ls-tree -r --name-only REV` lists the paths. Or name a branch, tag or "
+        f"commit that contains one of {', '.join(USUAL_PATHS)}"
     )
 
 

@@ -601,7 +601,7 @@ def _fault_of_proposals(answer: str, replaceable: Collection[str]) -> str:
     if proposals is None:  # a model that proposes nothing may omit them
         return ""
     if not isinstance(proposals, list):
-        return f"proposals is not a list: {brief(proposals)}"
+        return f"`proposals` in the judge's answer is not a list: {brief(proposals)}"
     for index, entry in enumerate(proposals):
         if not isinstance(entry, Mapping):
             return f"proposal {index} is not an object: {brief(entry)}"

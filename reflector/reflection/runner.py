@@ -154,7 +154,7 @@ class Runner(Recorder):
         """Complete the missing steps of one window; a forced one ignores the gate."""
         recorded = self.ledger.event(window.event_id)
         if recorded is None or recorded.data is None:
-            reason = "the session's event was redacted before it was judged"
+            reason = "the session's text was erased before a judge read the session"
             return self.fail(window, Failure(REDACTED, reason))
         if recorded.type == TRAJECTORY_RECORDED:
             from reflector.reflection.trajectories import finish_trajectory

@@ -144,7 +144,7 @@ def _shown(page: Page, width: int) -> Markup:
         shapes += _grid(y(tick), width - _RIGHT) + _number(tick, y(tick))
     for tick in _ticks(most_shown):
         shapes += _text(_short(tick), x(tick), bottom + 18, anchor="middle")
-    shapes += _text("sessions that were shown the rule", _LEFT, bottom + 38, "title")
+    shapes += _text("sessions that got the rule", _LEFT, bottom + 38, "title")
     # Draw the red points last, so that no other point covers them.
     for (shown, cited, kind), count in sorted(
         points.items(), key=lambda point: point[0][2] == "bad"

@@ -191,7 +191,7 @@ def test_connected_agent_keeps_counts_with_history(fresh: Agent) -> None:
 def test_price_of_a_judge_is_before_its_command(fresh: Agent) -> None:
     shown = " ".join(fresh.call("check").out.split())
     priced = (
-        r"To judge 6 rules: 4 sessions read by Anthropic's API, "
+        r"To judge 6 rules: 4 sessions for Anthropic's API to read, "
         r"at most [\d,]+ tokens, \$0\.\d\d: "
     )
     assert re.search(priced + "reflector check --judge anthropic", shown)

@@ -162,6 +162,18 @@ def test_rebuild_check_names_a_copy_without_a_name(agent: Agent) -> None:
     agent.playbook.write_text(json.dumps(document))
     (drift,) = agent.json("rebuild", "--check", code=1)["drift"]
     assert [rule["name"] for rule in drift["rules"]] == ["a rule without a name"]
+    shown = agent.call("rebuild", "--check", code=1).out
+    assert f"a rule without a name, {rules[0]['text']!r}, is in {agent.playbook}, but" in shown
+
+
+def test_rebuild_check_names_a_missing_rule(agent: Agent) -> None:
+    agent.call("drain")
+    document = json.loads(agent.playbook.read_text())
+    rule = document["sections"]["PATTERNS & APPROACHES"].pop()
+    agent.playbook.write_text(json.dumps(document))
+    place = f"is in the ledger's events, but not in {agent.playbook}"
+    shown = agent.call("rebuild", "--check", code=1).out
+    assert f"{rule['name']}, {rule['text']!r}, {place}" in shown
 
 
 def test_rebuild_check_passes_over_missing_counters(agent: Agent) -> None:

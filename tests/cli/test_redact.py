@@ -77,7 +77,12 @@ def test_vague_erasure_or_revealing_reason_is_refused(
     for what, reason, code, wanted in (
         ([tag], "x", 1, "contains no text"),
         ([added_], f"it says: Remember that {SECRET}!", 1, "contains the text to erase"),
-        (["s-1"], "x", 2, "is a session; to erase all of its text"),
+        (
+            ["s-1"],
+            "x",
+            2,
+            "to erase all of its text: `reflector redact --session s-1 --why REASON`",
+        ),
         (["--where", "a"], "x", 1, "too short"),
         ([], "x", 2, "redact needs exactly one of"),
         (["1", "--where", SECRET], "x", 2, "redact needs exactly one of"),
@@ -219,7 +224,7 @@ def test_redact_names_the_copy_it_cannot_rewrite(told: Agent) -> None:
         ran = told.call(*redact, code=1)
         assert f"the text is still in {told.own / 'events.ndjson'}" in ran.err
         assert "reflector could not rewrite the copy of the ledger" in ran.err
-    assert "could not update the copy of the ledger" in told.call("doctor", code=None).out
+    assert f"make {told.own} writable" in told.call("doctor", code=None).out
     (told.own / ".events.ndjson.tmp").rmdir()
     told.call(*redact)
     assert holding(told) == []

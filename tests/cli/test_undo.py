@@ -180,6 +180,9 @@ def test_rejection_names_the_way_to_approve(agent: Agent) -> None:
     approval = f"reflector review approve {id}"
     assert approval in agent.call("review", "reject", id).err
     assert approval in agent.call("undo", code=2).err
+    (rejection,) = agent.events("change.rejected")
+    assert approval in agent.call("undo", rejection["position"], code=1).err
+    assert approval in agent.call("undo", rejection["event_id"], code=1).err
     agent.call("review", "approve", id)
     assert agent.json("review")["proposals"] == []
 

@@ -362,6 +362,21 @@ def test_kind_of_tests_is_in_the_path(rule: str, file: str, came_up: int) -> Non
     assert _marks(rule, runs("make test"), edits("x", file=file)).came_up == came_up
 
 
+@pytest.mark.parametrize(
+    ("rule", "files"),
+    [
+        ("Run `make a` if you change `docs/`.", "`docs/`"),
+        ("Write Go code or shell scripts without globals.", "Go or shell files"),
+        ("Keep integration tests and e2e tests short.", "integration or e2e tests"),
+        ("Write Python, Ruby and SQL without globals.", "the files that the rule names"),
+    ],
+)
+def test_occasion_names_its_files(rule: str, files: str) -> None:
+    (counting,) = rule_set([rule_of(rule)]).rules.values()
+    assert counting.occasion is not None
+    assert counting.occasion.label == f"sessions that changed {files}"
+
+
 @given(_MESSAGES, _MESSAGES)
 def test_cut_does_not_change_marks(first: list[Message], second: list[Message]) -> None:
     rules = rule_set(map(rule_of, (LINT, CONTAINS)))

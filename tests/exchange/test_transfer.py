@@ -219,7 +219,7 @@ def _odd(
 
 _MERGE = NewEvent(ev.LEDGER_MERGED, "a", {}, "merge")
 _IMPOSSIBLE = [
-    ([added(), added("pat-002"), added()], 4, "is also on an earlier line"),
+    ([added(), added("pat-002"), added()], 4, "an earlier line or this ledger already contains"),
     ([added(), redacted(added().event_id)], 3, "but the file still contains the text"),
     ([added(), replace(retracted(added()), target_id="0" * 32)], 3, "is not an earlier event"),
     (

@@ -155,7 +155,7 @@ _NO_OBJECT, _NO_NAME = "the entry is not an object", "the name is not valid"
 _GONE, _NO_TAG, _ODD = "the name is missing", "the tag is missing", "the tag is not text"
 #: What stands for bullet_tags, the tags that come of it, and the first problem.
 UNUSABLE: list[tuple[str, list[ParsedTag], str]] = [
-    ("null", [], "bullet_tags must be a list, not None"),
+    ("null", [], "`bullet_tags` must be a list, not None"),
     (
         '["pat-001"]',
         [ParsedTag(0, None, None, malformed=_NO_OBJECT)],
@@ -240,12 +240,12 @@ NO_ANSWERS = {
     ),
     "{}": "the object has no keys; an answer must have analysis or bullet_tags",
     "null": "the answer does not contain JSON",
-    '{"analysis": "only"}': "bullet_tags is missing",
-    '{"bullet_tags": null}': "bullet_tags must be a list, not None",
+    '{"analysis": "only"}': "`bullet_tags` is missing",
+    '{"bullet_tags": null}': "`bullet_tags` must be a list, not None",
     '{"bullet_tags": {"pat-001": "helpful"}}': (
-        "bullet_tags must be a list, not {'pat-001': 'helpful'}"
+        "`bullet_tags` must be a list, not {'pat-001': 'helpful'}"
     ),
-    '{"analysis": ["a"], "bullet_tags": []}': "analysis must be text, not ['a']",
+    '{"analysis": ["a"], "bullet_tags": []}': "`analysis` must be text, not ['a']",
     '{"bullet_tags": ["pat-001"]}': "tag 0: the entry is not an object: 'pat-001'",
     f'{{"bullet_tags": [{TAG_2}]}}': "tag 0: the judge was not asked about mis-002",
     f'{{"bullet_tags": [{TAG_1}, {TAG_2}]}}': "tag 1: the judge was not asked about mis-002",

@@ -364,7 +364,7 @@ def test_blame_of_an_unwatched_file_gives_the_reason(world: World, asked: Agent)
     os.mkfifo(world.path("AGENTS.md"))
     refused = asked.call("blame", "AGENTS.md:1", code=2)
     assert (
-        "reflector does not record changes of AGENTS.md, because it is not a regular file"
+        "reflector does not record changes of AGENTS.md, because this file is not a regular file"
         in refused.err
     )
 

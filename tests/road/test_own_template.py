@@ -97,7 +97,7 @@ def test_a_project_cannot_allow_its_own_template(agent: Agent) -> None:
     projects(agent, ACE)
     digest = sha256(ACE.encode()).hexdigest()
     write(agent.claude / "reflector.toml", f'templates = ["{digest}"]\n')
-    assert "templates may only be set in your own file" in agent.call("list", code=2).err
+    assert "move `templates` to " in agent.call("list", code=2).err
 
 
 def test_what_was_not_followed_counts_in_no_form(agent: Agent, api: Api) -> None:

@@ -202,6 +202,7 @@ def test_long_trial_needs_yes_without_a_terminal(agent: Agent) -> None:
     assert agent.events("trial.opened") == []
     assert "no trial is running" in agent.call("trial", "stop", code=2).err
     assert agent.json("trial", "status") is None
+    assert "has not had a trial" in agent.call("trial", "status").err
 
 
 # -- where a trial decides
@@ -701,6 +702,9 @@ def test_one_bullet_or_a_file_is_compared_alone(tasked: Agent, tmp_path: Path) -
         in tasked.call(*run, tmp_path / "rules.md").out
     )
     assert "does not have a rule 'pat-777'" in tasked.call(*run, "pat-777", code=2).err
+    empty = tmp_path / "empty.md"
+    empty.write_text("")
+    assert f"{empty} is empty" in tasked.call(*run, empty, code=2).err
     assert (
         "does not contain a task"
         in tasked.call("trial", "run", tmp_path / "home", "true", code=2).err

@@ -358,7 +358,7 @@ def read_insights(text: str) -> tuple[list[Insight] | None, Strategy, list[str]]
     value, strategy, problems = _found(text, "insights")
     entries = value.get("insights")
     if not isinstance(entries, list):
-        return None, strategy, problems or ["insights is not a list"]
+        return None, strategy, problems or ["`insights` in the judge's answer is not a list"]
     insights: list[Insight] = []
     for index, entry in enumerate(entries):
         try:
