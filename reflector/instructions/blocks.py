@@ -141,7 +141,7 @@ class _Reader:
         """Read a line, and return the index of the last line that belongs to it."""
         line = self._lines[at].expandtabs(4)
         indent = len(line) - len(line.lstrip())
-        content = _QUOTE.sub("", line.strip(), count=1).strip()
+        content = _unquoted(line)
         if self._is_comment(content) or not content:
             self._close()
             return at
@@ -241,7 +241,7 @@ class _Reader:
 
     def _is_head(self, at: int, content: str) -> bool:
         """Return whether a line is the head of a table. One may follow the last row of another."""
-        following = self._lines[at + 1].strip() if at + 1 < len(self._lines) else ""
+        following = _unquoted(self._lines[at + 1]) if at + 1 < len(self._lines) else ""
         is_above_delimiter = "|" in following and _DELIMITER.fullmatch(following) is not None
         return is_above_delimiter and not _DELIMITER.fullmatch(content)
 
@@ -270,36 +270,49 @@ class _Reader:
             self._current.lines.append((at + 1, line))
 
     def _read_fence(self, at: int, mark: str, language: str) -> int:
-        """Read a fence up to its closing line, and return the index of that line.
+        """Read a fence, and return the index of its last line.
 
         In a shell's fence each command is a block, together with the comments directly before it.
         Of any other language only the first line is read, as code.
         """
         lead_in = self._lead_in_now()
         self._close()
-        comments: list[tuple[int, str]] = []
+        lines, end = self._fenced(at, mark)
         if language not in _SHELLS:
-            self._add(at, Form.CODE, "".join(self._lines[at + 1 : at + 2]))
-        for end in range(at + 1, len(self._lines)):
-            line = self._lines[end].strip()
-            if line.startswith(mark) and not line.strip(mark[0]):
-                return end
-            if language not in _SHELLS or not line:
+            self._add(at, Form.CODE, "".join(lines[:1]))
+            return end
+        comments: list[tuple[int, str]] = []
+        is_continued = False
+        for index, line in enumerate(lines, at + 1):
+            if not line:
                 comments.clear()
             elif line.startswith(("#", "//", "REM ")):
-                comments.append((end + 1, line))
-            elif not self._continues(line):
-                self._add_command(end, line, comments, lead_in)
-                comments.clear()
-        return len(self._lines)
+                comments.append((index + 1, line))
+            else:
+                if is_continued:
+                    self.blocks[-1].lines.append((0, line))
+                else:
+                    self._add_command(index, line, comments, lead_in)
+                    comments.clear()
+                is_continued = line.endswith("\\")
+        return end
 
-    def _continues(self, line: str) -> bool:
-        """Add a line to the previous command, if that ends with a backslash."""
-        block = self.blocks[-1] if self.blocks else None
-        if block is None or block.form != Form.COMMAND or not block.lines[-1][1].endswith("\\"):
-            return False
-        block.lines.append((0, line))
-        return True
+    def _fenced(self, at: int, mark: str) -> tuple[list[str], int]:
+        """Return the lines in a fence, and the index of the line that ends it: the closing line,
+        or the last line of the block quote that contains the fence.
+        """
+        is_quoted = self._lines[at].lstrip().startswith(">")
+        lines: list[str] = []
+        for end in range(at + 1, len(self._lines)):
+            line = self._lines[end].strip()
+            if is_quoted:
+                if not line.startswith(">"):
+                    return lines, end - 1
+                line = _unquoted(line)
+            if line.startswith(mark) and not line.strip(mark[0]):
+                return lines, end
+            lines.append(line)
+        return lines, len(self._lines)
 
     def _add_command(
         self, at: int, line: str, comments: list[tuple[int, str]], lead_in: str = ""
@@ -318,6 +331,11 @@ class _Reader:
         self.blocks.append(block)
         self._current = None if form in _CLOSED else block
         return block
+
+
+def _unquoted(line: str) -> str:
+    """Return a line without the marks of the block quotes that contain it."""
+    return _QUOTE.sub("", line.strip(), count=1).strip()
 
 
 def _introduces(text: str) -> bool:
