@@ -2,8 +2,8 @@
 
 Invariant: a proposal does not change the playbook. It is an event of its own, and ends once. An
 approval appends the events of its change after itself. A rejection has a reason. A proposal lapses,
-with the reason, if it cannot be applied any more or if too many others wait, and it waits again
-when it can be applied.
+with the reason, if it cannot be applied any more or if too many others wait. You can still approve
+it if it can be applied again. If its change is proposed again, that is a new proposal.
 
 If the change of an approval is undone, the approval no longer decides: the proposal waits again, or
 has the rejection that it also got. To approve it again makes its change again, by an undo of that
@@ -68,7 +68,7 @@ _EARLIER_DECISIONS = (BULLET_ADDED, EVIDENCE_RETRACTED)
 #: The types of events that an approval makes, and that undo them.
 _MADE = (CHANGE_APPROVED, *sorted(CHANGE_EVENTS))
 #: The states in which a proposal answers the same change proposed again.
-_DECIDED_STATES = ("waiting", "rejected", "kept")
+_ANSWERING_STATES = ("waiting", "rejected", "kept")
 
 
 class ProposalRefused(BulletRefused):
@@ -168,11 +168,15 @@ def propose(
         ],
     }
     change_key = json.dumps(change.to_data(), sort_keys=True)
-    event_id = identity(CHANGE_PROPOSED, change_key, len(same))
+    number = len(same)
+    # An erased proposal has one of the ids, but is not among the same ones.
+    while same and ledger.event(identity(CHANGE_PROPOSED, change_key, number)):
+        number += 1
+    event_id = identity(CHANGE_PROPOSED, change_key, number)
     event = NewEvent(CHANGE_PROPOSED, event_id, data, actor, target_id=lesson)
     waiting = [proposal for proposal in known if proposal.state == "waiting"]
     surplus = waiting[: max(0, len(waiting) + 1 - MOST_WAITING)]
-    with suppress(Conflict):  # the same change, proposed for another reason a moment ago
+    with suppress(Conflict):  # the id belongs to a proposal whose text was erased
         ledger.append([*first, event, *(_expiry(proposal) for proposal in surplus)])
     recorded = ledger.event(event.event_id)
     proposal = _read_proposal(recorded) if recorded else None
@@ -198,7 +202,7 @@ def _answers(proposal: Proposal, refusal: str | None) -> bool:
     change cannot be made again.
     """
     is_made = proposal.state == "approved" and refusal is not None
-    return proposal.state in _DECIDED_STATES or is_made
+    return proposal.state in _ANSWERING_STATES or is_made
 
 
 def read_proposals(ledger: Ledger, *, only_waiting: bool = True) -> list[Proposal]:

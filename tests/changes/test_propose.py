@@ -305,6 +305,22 @@ def test_stale_proposal_is_approved_once_its_bullet_returns(told: Ledger) -> Non
     assert list(verify(told)) == []
 
 
+def test_change_waits_again_after_an_erased_proposal(told: Ledger) -> None:
+    change = Change("revise", "pat-001", text="Read it all.")
+    for _ in range(2):
+        proposal = proposed(told, change)
+        apply_changes(told, [Change("revise", "pat-001", text="Read the log.")], actor="human")
+        sweep_proposals(told)
+        apply_changes(
+            told, [Change("revise", "pat-001", text="Read the error first.")], actor="human"
+        )
+    (first, _) = told.events(types=[ev.CHANGE_PROPOSED])
+    told.redact([first.event_id], reason="private", actor="human")
+    again = proposed(told, change)
+    assert again.id != proposal.id
+    assert read_proposals(told) == [again]
+
+
 def test_at_most_twenty_wait_and_the_oldest_expire(told: Ledger) -> None:
     first, *_ = [
         proposed(told, new(f"Advice number {n}."), origin="rules") for n in range(MOST_WAITING + 2)
