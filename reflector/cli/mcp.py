@@ -37,8 +37,14 @@ if TYPE_CHECKING:
 
 #: The most characters of an error, which may repeat the agent's input.
 _MOST_ERROR = 2_000
-#: The kinds of changes that an agent may propose.
-_KINDS = ("add", "revise", "merge", "remove")
+#: The kinds of changes that an agent may propose, with their arguments. A merge may also have a
+#: section.
+_KINDS = {
+    "add": ("text", "section"),
+    "revise": ("text", "names"),
+    "merge": ("text", "names"),
+    "remove": ("names",),
+}
 #: reflector checks it, because the SDK's answer to a wrong value is a page long.
 Section = Annotated[str, Field(json_schema_extra={"enum": list(SECTIONS)})]
 Proposable = Annotated[str, Field(json_schema_extra={"enum": list(_KINDS)})]
@@ -236,7 +242,15 @@ def _change(
     """
     if kind not in _KINDS:
         raise Mistake(f"kind is {clean(kind, 40)!r}; it must be one of {', '.join(_KINDS)}")
-    where = SECTION.convert(section, None, None) if section is not None else None
+    arguments = {"text": text, "section": section, "names": names}
+    given = [argument for argument, value in arguments.items() if value]
+    optional = {"section"} if kind == "merge" else set()
+    if {*given} - optional != {*_KINDS[kind]}:
+        raise Mistake(
+            f"{kind} needs {' and '.join(_KINDS[kind])}, but this call has "
+            f"{' and '.join(given) or 'none'}"
+        )
+    where = SECTION.convert(section, None, None) if section else None
     if kind == "add":
         return Change("add", section=where, text=text)
     if kind == "merge":

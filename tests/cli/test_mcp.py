@@ -184,8 +184,33 @@ def test_missing_extra_is_named_with_its_installation(
         ("propose_change", {**ADVICE, "kind": "move"}, "must be one of add, revise, merge, remove"),
         (
             "propose_change",
-            {**ADVICE, "kind": "revise"},
-            "`names` contains 0 names, but revise needs the name of exactly one rule",
+            {**ADVICE, "kind": "revise", "section": None, "names": ["pat-001", "pat-002"]},
+            "`names` contains 2 names, but revise needs the name of exactly one rule",
+        ),
+        (
+            "propose_change",
+            {**ADVICE, "kind": "remove", "section": None, "names": ["pat-001"]},
+            "remove needs names, but this call has text and names",
+        ),
+        (
+            "propose_change",
+            {**ADVICE, "names": ["pat-001"]},
+            "add needs text and section, but this call has text and section and names",
+        ),
+        (
+            "propose_change",
+            {**ADVICE, "kind": "revise", "names": ["pat-001"]},
+            "revise needs text and names, but this call has text and section and names",
+        ),
+        (
+            "propose_change",
+            {**ADVICE, "section": None},
+            "add needs text and section, but this call has text",
+        ),
+        (
+            "propose_change",
+            {**ADVICE, "kind": "merge"},
+            "merge needs text and names, but this call has text and section",
         ),
         (
             "lesson_outcome",
@@ -195,7 +220,7 @@ def test_missing_extra_is_named_with_its_installation(
     ],
 )
 def test_a_wrong_value_gets_one_readable_line(
-    agent: Agent, tool: str, arguments: dict[str, str], wanted: str
+    agent: Agent, tool: str, arguments: dict[str, Any], wanted: str
 ) -> None:
     said = refused(agent, tool, **arguments)
     assert wanted in said
