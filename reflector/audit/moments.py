@@ -11,7 +11,7 @@ every event that `log` shows with that date.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from reflector.audit.dates import FORMS, NotATime, Period, period_of
@@ -161,6 +161,8 @@ def _like(ledger: Ledger, beginning: str) -> list[tuple[Kind, str]]:
 
 
 _INSTANT = timedelta(microseconds=1)
+#: The earliest time with a time before it.
+_SECOND_INSTANT = datetime.min.replace(tzinfo=UTC) + _INSTANT
 _WAYS = f"write a date or time ({FORMS}), a position (42) or the id of a session"
 
 
@@ -259,10 +261,10 @@ def position_before(ledger: Ledger, moment: str) -> int:
     """
     text = moment.strip()
     if named := _period_of(text):
-        return ledger.position_at(written(named.first - _INSTANT))
+        return ledger.position_at(written(max(named.first, _SECOND_INSTANT) - _INSTANT))
     position = position_of(ledger, text)
-    if text.isdecimal() and position == int(text[:18]):
-        return max(0, position - 1)
+    if text.isdecimal() and len(text) <= _POSITION_DIGITS and position == int(text):
+        return max(0, position - 1)  # it is a position, not the beginning of a session's id
     return _in_session(ledger, text, "min") - 1
 
 

@@ -77,6 +77,7 @@ def test_time_without_a_zone_is_in_utc(zone: str, stamp: str) -> None:
             ("2026-11-21T00:00Z", 7, 4),
         ),
         *(("2026-11-21T01:00+01:00", 7, 4), ("2199-01-01", 7, 7), ("1999-01-01", 0, 0)),
+        ("0001-01-01T00:00Z", 0, 0),
     ],
 )
 def test_a_moment_is_a_position(ledger: Ledger, moment: str, position: int, before: int) -> None:
