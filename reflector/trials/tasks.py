@@ -114,14 +114,15 @@ def _text(path: Path) -> str:
 
 
 def text_of(path: Path, content: bytes) -> str:
-    """Return a file's content as text that a shell can take.
+    """Return a file's content as text that a shell can take, without the mark and the line ends of
+    Windows.
 
     Raises: Mistake if it is not UTF-8 or contains NUL.
     """
     try:
-        text = content.decode()
+        text = content.decode("utf-8-sig").replace("\r\n", "\n")
     except UnicodeDecodeError as error:
-        line = content.count(b"\n", 0, error.start) + 1
+        line = error.object.count(b"\n", 0, error.start) + 1
         raise Mistake(f"line {line} of {path} is not UTF-8; save the file as UTF-8") from None
     if "\0" in text:
         raise Mistake(

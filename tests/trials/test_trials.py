@@ -693,6 +693,16 @@ def test_each_task_is_compared_with_and_without(tasked: Agent, tmp_path: Path) -
     assert "add --yes" in tasked.call(*run, code=2).err
 
 
+@pytest.mark.parametrize(
+    "content", [b"\xef\xbb\xbftest -f cart.py", b"test -f cart.py\r\n"], ids=["mark", "line ends"]
+)
+@pytest.mark.usefixtures("tasked")
+def test_check_saved_on_windows_runs(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "tasks" / "one" / "check").write_bytes(content)
+    runs = perform(tasks_in(tmp_path / "tasks")[:1], "true", "Be quick.")
+    assert all(run.passed for run in runs)
+
+
 def test_one_bullet_or_a_file_is_compared_alone(tasked: Agent, tmp_path: Path) -> None:
     run = ["trial", "run", tmp_path / "tasks", SCRIPT, "--yes"]
     assert "with the advice, 0 were better and 0 were worse" in tasked.call(*run, "pat-002").out
