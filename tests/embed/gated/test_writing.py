@@ -230,6 +230,24 @@ def test_agents_share_a_log_losing_only_bad_records(log: ReflectionLog) -> None:
     assert (log.lost, away.lost) == (1, 1)
 
 
+class Nameless:
+    def __str__(self) -> str:
+        raise KeyError("name")
+
+
+def _nested(depth: int) -> dict[str, Any]:
+    record: dict[str, Any] = {}
+    for _ in range(depth):
+        record = {"inner": record}
+    return record
+
+
+@pytest.mark.parametrize("record", [{"agent": Nameless()}, _nested(200_000)], ids=["agent", "deep"])
+def test_log_counts_an_unwritable_record(log: ReflectionLog, record: dict[str, Any]) -> None:
+    log.add(record)
+    assert (log.lost, log.path.exists()) == (1, False)
+
+
 def lines_of_a_batch(path: Path, agents: str) -> list[str]:
     """Return the log's lines after agents reflected in parallel, each once the one before it was
     done.
