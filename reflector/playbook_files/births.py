@@ -85,19 +85,22 @@ class Births:
 
 def births_of(root: Path, lines: Iterable[Line], own: Path | None = None) -> Births:
     """Return the times at which each of these lines of a project was in force. Rules of the
-    playbook were in force in each session, because a new playbook is judged by earlier ones.
+    playbook were in force in each session, because a new playbook is judged by earlier sessions.
 
     own  the user's own folder of the project, which keeps the answer of git
     """
-    places = {same_words(line.text): line.file for line in lines}
-    file_of = {text: name for text, name in places.items() if name != PLAYBOOK}
-    courses: dict[str, Course] = dict.fromkeys(places.keys() - file_of.keys(), _ALWAYS)
-    files = {name: _file_now(root, name) for name in {*file_of.values()}}
+    # Of equal texts, the one in the playbook counts.
+    ordered = sorted(lines, key=lambda line: line.file == PLAYBOOK)
+    file_by_text = {same_words(line.text): line.file for line in ordered}
+    project_file_by_text = {text: name for text, name in file_by_text.items() if name != PLAYBOOK}
+    in_playbook = file_by_text.keys() - project_file_by_text.keys()
+    courses: dict[str, Course] = dict.fromkeys(in_playbook, _ALWAYS)
+    files = {name: _file_now(root, name) for name in {*project_file_by_text.values()}}
     if not files:
         return Births(courses)
     kept = own / _KEPT if own is not None else None
-    pasts = pasts_of(root, {file.path for file in files.values()}, file_of, kept)
-    for text, name in file_of.items():
+    pasts = pasts_of(root, {file.path for file in files.values()}, project_file_by_text, kept)
+    for text, name in project_file_by_text.items():
         courses[text] = _course(pasts[text], files[name], text)
     return Births(courses)
 

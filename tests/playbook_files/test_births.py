@@ -417,6 +417,14 @@ def test_file_outside_the_repository_counts_from_its_write(work: Path, tmp_path:
     assert births.standing(line, _later()) is Standing.SINCE
 
 
+@pytest.mark.parametrize("is_file_last", [False, True])
+def test_playbook_decides_about_equal_words(work: Path, is_file_last: bool) -> None:
+    (line,) = advice_of(work).lines
+    rule = line._replace(file=PLAYBOOK)
+    births = births_of(work, [rule, line] if is_file_last else [line, rule])
+    assert births.standing(line, _FIRST - timedelta(days=900)) is Standing.SINCE
+
+
 def test_start_that_is_not_known_is_unknown(work: Path) -> None:
     (line,) = advice_of(work).lines
     assert births_of(work, [line]).standing(line, None) is Standing.UNKNOWN
