@@ -19,7 +19,7 @@ from reflector.events.event import BULLET_CHECKED, written
 from reflector.playbook.bullet import COUNTINGS, Counting, best_first
 from reflector.playbook.entry import BulletRow
 from reflector.playbook.evidence import FEWEST
-from reflector.text.phrases import counted
+from reflector.text.phrases import counted, short_number
 
 if TYPE_CHECKING:
     from reflector.audit.checked import Checked, QuotedVerdict
@@ -80,7 +80,7 @@ class ListedJson(BulletRow):
     @property
     def votes(self) -> str:
         """Its votes for helped and for harmed, and the sessions without a vote."""
-        words = f"{self.helped:.3g} helped, {self.harmed:.3g} harmed"
+        words = f"{short_number(self.helped)} helped, {short_number(self.harmed)} harmed"
         rest = ((self.neither, "neither"), (self.undecided, "undecided"))
         return words + "".join(f", {number} {word}" for number, word in rest if number)
 

@@ -240,7 +240,7 @@ def _short(number: int) -> str:
     """Return a number in its short form, such as 950, 12k or 1.5M."""
     value = float(abs(number))
     units = ["", "k", "M", "G"]
-    while value >= 1000 and len(units) > 1:
+    while value >= 999.5 and len(units) > 1:
         value /= 1000
         del units[0]
     return f"{value:.3g}{units[0]}"

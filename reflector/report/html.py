@@ -27,7 +27,7 @@ from reflector.playbook.evidence import HARMS
 from reflector.playbook.names import SECTIONS
 from reflector.report import charts, pictures
 from reflector.report.page import MOST_LINKS, MOST_ROWS, MOST_RULES, Page
-from reflector.text.phrases import counted
+from reflector.text.phrases import counted, short_number
 from reflector.text.secrets import quote
 
 _TEMPLATES = Path(__file__).parent / "templates"
@@ -127,9 +127,7 @@ def _judge(name: str) -> str:
 
 
 def _number(value: float | None) -> str:
-    if value is None:
-        return "–"
-    return f"{value:.3g}" if value % 1 else f"{value:,.0f}"
+    return "–" if value is None else short_number(value)
 
 
 def _percent(value: float | None) -> str:

@@ -43,17 +43,19 @@ def _changes(ledger: Ledger) -> Iterator[str]:
     from reflector.audit.citations import observed, use
     from reflector.ledger.as_of import Past
     from reflector.playbook.evidence import Votes
+    from reflector.text.phrases import short_number
 
     rows = [row for row in ledger.rows() if row.status == "live"]
     past = Past(ledger)
-    votes = observed(rows, past, use(ledger, past).bullets)
+    used = use(ledger, past).bullets
+    votes = observed(rows, past, used)
     for row in rows:
-        helpful, harmful = past.baseline(row.name)
-        former = Votes(row.helpful - helpful, row.harmful - harmful)
+        start_helpful, start_harmful = past.baseline(row.name)
+        former = Votes(row.helpful - start_helpful, row.harmful - start_harmful)
         present = votes[row.name]
         if former.share != present.share:
             yield (
-                f"{row.name}: helped {present.helpful:.3g}, harmed {present.harmful:.3g} "
-                f"(before: helped {former.helpful}, harmed {former.harmful}), because each session "
-                "now has one vote"
+                f"{row.name}: helped {short_number(present.helpful)}, "
+                f"harmed {short_number(present.harmful)} (before: helped {former.helpful:,}, "
+                f"harmed {former.harmful:,}), because each session now has one vote"
             )

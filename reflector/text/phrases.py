@@ -15,6 +15,13 @@ def counted(number: int, noun: str) -> str:
     return f"{number:,} {noun[:-1]}ies" if is_changed else f"{number:,} {noun}s"
 
 
+def short_number(number: float) -> str:
+    """Return a number with at most three digits after rounding, or all its whole digits: `0.333`,
+    `12.3`, `1,000`.
+    """
+    return f"{number:.3g}" if abs(number) < 999.5 else f"{number:,.0f}"
+
+
 def named(text: str) -> str:
     """Return a message that begins with the program's name, once."""
     return text if text.startswith("reflector ") else f"reflector: {text}"

@@ -116,7 +116,8 @@ def test_ticks_are_round(most: int, ticks: list[int]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("number", "words"), [(0, "0"), (999, "999"), (-12_000, "12k"), (1_500_000, "1.5M")]
+    ("number", "words"),
+    [(0, "0"), (999, "999"), (-12_000, "12k"), (999_999, "1M"), (1_500_000, "1.5M")],
 )
 def test_numbers_of_axes_are_short(number: int, words: str) -> None:
     assert charts._short(number) == words

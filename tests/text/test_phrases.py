@@ -1,8 +1,8 @@
-"""A number with its noun."""
+"""Numbers and messages in words."""
 
 import pytest
 
-from reflector.text.phrases import counted, named
+from reflector.text.phrases import counted, named, short_number
 
 
 @pytest.mark.parametrize(
@@ -18,6 +18,14 @@ from reflector.text.phrases import counted, named
 )
 def test_noun_agrees_with_its_number(number: int, noun: str, words: str) -> None:
     assert counted(number, noun) == words
+
+
+@pytest.mark.parametrize(
+    ("number", "shown"),
+    [(1 / 3, "0.333"), (12.34, "12.3"), (999.7, "1,000"), (1000, "1,000"), (123_456.7, "123,457")],
+)
+def test_large_number_keeps_its_digits(number: float, shown: str) -> None:
+    assert short_number(number) == shown
 
 
 @pytest.mark.parametrize(
