@@ -1803,8 +1803,8 @@ MUTATIONS = [
     # decide.
     Mutation(
         PROPOSALS,
-        '_DECIDED_STATES = ("waiting", "rejected", "kept")',
-        '_DECIDED_STATES = ("waiting",)',
+        '_ANSWERING_STATES = ("waiting", "rejected", "kept")',
+        '_ANSWERING_STATES = ("waiting",)',
         PROPOSED,
     ),
     Mutation(
