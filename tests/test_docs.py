@@ -150,6 +150,7 @@ class Reader:
             line,
         )
         line = re.sub(r"\b\d+ kB\b", "SIZE", line)
+        line = re.sub(r"SHA256:\S+", "KEY", line)
         line = re.sub(r"LAST CITED +", "LAST CITED  ", line)
         line = re.sub(r"^\d+( \w{3}( \d{4})?)? to \d+ \w{3}( \d{4})?:", "DAYS:", line)
         line = re.sub(rf"\b({_DAY}|yesterday|today)\b *", "DAY  ", line)
@@ -170,6 +171,13 @@ def empty(you: Agent) -> Path:
 def demo(you: Agent) -> Path:
     you.call("demo", you.project)
     return you.project
+
+
+def with_a_key(you: Agent) -> Path:
+    key = you.home / ".ssh" / "id_ed25519"
+    key.parent.mkdir()
+    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", key], check=True)
+    return demo(you)
 
 
 def earlier(you: Agent) -> Path:
@@ -218,7 +226,7 @@ PLAYED: dict[str, tuple[str, Callable[[Agent], Path], int]] = {
     "questions": (PAGES["questions.md"], demo, 14),
     "sql": (section("machines.md", "SQL"), demo, 5),
     "moving": (MOVING, beside_the_demo, 11),
-    "proving": (section("trust.md", "Proving a ledger"), demo, 2),
+    "proving": (section("trust.md", "Proving a ledger"), with_a_key, 5),
     "lessons": (section("learning.md", "Lessons"), with_bullets, 5),
     "value": (section("value.md", "Compare on tasks"), demo, 4),
     "experience": (section("learning.md", "From experience"), empty, 2),
