@@ -405,7 +405,7 @@ def _place_of(key: str, layer: Layer, path: Path | None) -> str:
     """Return the place of a setting, as text."""
     if layer == "environment":
         return f"environment variable {variable(key)}"
-    return f"--{key.replace('_', '-')}" if layer == "flag" else f"{path}: {key}"
+    return f"--{key.replace('_', '-')}" if layer == "flag" else f"{path}: `{key}`"
 
 
 def _within(users: Config, projects: Config, path: Path, home: Path) -> Config:
@@ -418,7 +418,7 @@ def _within(users: Config, projects: Config, path: Path, home: Path) -> Config:
         projects_limit = getattr(projects, key)
         if users_limit and not 0 < projects_limit <= users_limit:
             raise ConfigError(
-                f"{path}: {key} is {projects_limit or 'without a limit'}, but a project cannot "
+                f"{path}: `{key}` is {projects_limit or 'without a limit'}, but a project cannot "
                 f"exceed your own limit of {users_limit}; lower the value, or raise your limit in "
                 f"{home}"
             )
@@ -426,8 +426,8 @@ def _within(users: Config, projects: Config, path: Path, home: Path) -> Config:
         if getattr(projects, key) == power != getattr(users, key):
             shown = str(power).lower() if power is True else repr(power)
             raise ConfigError(
-                f"{path}: {key} is {shown}, which only your own file may set; move the "
-                f"setting to {home}"
+                f"{path}: `{key}` is {shown}, which only your own settings may contain; move "
+                f"`{key}` to {home}"
             )
     if users.layer("backend") == "user" and users.backend == projects.backend:
         # The backend is the user's choice, even if a project's file repeats it.

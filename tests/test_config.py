@@ -76,7 +76,7 @@ def test_flags_win_over_environment_over_project_over_user(tmp_path: Path) -> No
         # and other folders.
         ('base_url = "http://127.0.0.1:1"', "which only your own settings may contain"),
         ('projects = ["*"]', "which only your own settings may contain"),
-        ('proposals = "accept"', "only your own file may set"),
+        ('proposals = "accept"', "only your own settings may contain"),
         ('model = "the-dearest-1"', "sets the price of a request"),
         ("request_tokens = 10000000", "cannot exceed your own limit"),
         ("monthly_tokens = 0", "cannot exceed your own limit"),

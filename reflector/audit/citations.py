@@ -105,7 +105,7 @@ def _votes_by_counters(row: BulletRow, past: Past, used: Used | None) -> tuple[f
 class Due:
     """A rule to remove, with the reason.
 
-    told   the number of sessions that were shown the rule
+    told   the number of sessions that got the rule
     cited  the number of sessions that cited the rule
     state  the state of the removal; null for a dry run
     """
@@ -133,7 +133,7 @@ def due(
     A bullet is due only if there is evidence against it. It is never due if it is pinned or if no
     session was shown it.
 
-    after   the number of sessions that were shown a bullet without a citation, after which it is
+    after   the number of sessions that got a bullet without a citation, after which it is
             due; 0 for never
     pinned  the setting of this name
 

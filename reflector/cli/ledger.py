@@ -156,7 +156,7 @@ def _rule_lines(different: DriftJson) -> Iterator[str]:
             "none" if value is None else repr(value) for value in (rule.there, rule.by_events)
         ]
         value = f"{different.of}, {rule.name}: {rule.value} is {values[0]}"
-        yield f"{value}, but the events give {values[1]}"
+        yield f"{value}, but {values[1]} in the ledger's events"
 
 
 def _print_drift(place: Place, drift: Sequence[DriftJson]) -> None:

@@ -45,7 +45,7 @@ class ListedJson(BulletRow):
     low            the lower end of the share's 90 % interval
     high           the upper end of that interval
     told           whether a session that starts now is shown it; null for a moment
-    told_sessions  sessions that were shown it, or whose client loaded it from your file; null if
+    told_sessions  sessions that got it, or whose client loaded it from your file; null if
                    none is recorded
     demoted        the reason why it gives way to others; null if it does not
     checked        the findings of `reflector check` in words; null if no judge was asked about it

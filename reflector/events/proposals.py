@@ -144,7 +144,7 @@ TYPES = (
             "reason": PROSE,
         },
         effect=ChangesNothing("if a change did harm, reflector proposes to revert the change"),
-        summary=as_line("{verdict} after {told} sessions that were shown the change"),
+        summary=as_line("{verdict} after {told} sessions that got the change"),
         no_retraction="a measurement is not evidence, so it does not count",
         target=Target(
             "the approval, or the change that you made by hand", required=True, once=True

@@ -266,7 +266,7 @@ def file_lock(url: Url, *, wait: bool = True) -> Iterator[None]:
 
 
 def _refused(file: Path, doing: str, error: OSError) -> LedgerUnavailable:
-    way_out = "check that the folder of this file exists, and that you may write in the folder"
+    way_out = f"check that {file.parent} exists, and that you may write in this folder"
     if error.errno in NO_LOCKS:
         way_out = (
             "the file system of this file cannot lock files: set `ledger_url` to a ledger on a "

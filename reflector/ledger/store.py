@@ -111,7 +111,7 @@ class Ledger(Reader):
             engine.close()
             raise LedgerUnavailable(
                 f"the ledger {engine.url.database} cannot be created ({error.strerror}); check "
-                "that the folder of the ledger exists and belongs to you"
+                f"that {Path(engine.url.database).parent} exists and belongs to you"
             ) from error
         except BaseException:
             engine.close()

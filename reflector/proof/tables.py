@@ -143,7 +143,7 @@ class Rebuilt:
             return None
         what = (
             f"this event records {wanted[0]} helpful, {wanted[1]} harmful for {name}, but the "
-            f"earlier events give {row[0]} helpful, {row[1]} harmful"
+            f"sum of the earlier events is {row[0]} helpful, {row[1]} harmful"
         )
         return Finding("assertion", position, what, f"see `reflector blame {name}`")
 

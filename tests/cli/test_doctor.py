@@ -294,7 +294,7 @@ def test_refused_settings_are_one_of_the_checks(
         "error",
         "did you mean 'idle_minutes'?",
     )
-    assert f"{path}: idle_minuts is not a setting" in first["text"]
+    assert f"{path}: `idle_minuts` is not a setting" in first["text"]
     names = {one["name"] for one in checks}
     assert {"python", "sqlite", "project", "permissions", "queue", "hooks"} <= names
     assert not {"ledger", "backend"} & names  # which they are is a setting
@@ -359,7 +359,7 @@ def test_report_masks_quotes_addresses_and_secrets_of_checks(tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("said", "shown"),
     [
-        ("config.toml: secretclient is not a setting", "config.toml: '…' is not a setting"),
+        ("config.toml: `secretclient` is not a setting", "config.toml: '…' is not a setting"),
         ("the hook is /home/jane/bin/reflector", "the hook is /home/…/bin/reflector"),
         ("the hook is /Users/jane/bin/reflector", "the hook is /Users/…/bin/reflector"),
         ("the hook is ~/home/bin/reflector", "the hook is ~/home/bin/reflector"),

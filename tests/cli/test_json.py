@@ -128,7 +128,7 @@ def test_rebuild(agent: Agent) -> None:
     (drift,) = agent.json("rebuild", "--check", code=1)["drift"]
     assert drift["of"] == str(agent.playbook)
     shown = agent.call("rebuild", "--check", code=1).out.splitlines()
-    assert shown == [f"{agent.playbook}, pat-002: helpful is 4, but the events give 3"]
+    assert shown == [f"{agent.playbook}, pat-002: helpful is 4, but 3 in the ledger's events"]
     assert agent.playbook.read_text() == edited
     agent.call("list")  # records the edit
     assert agent.json("rebuild", "--check")["drift"] == []

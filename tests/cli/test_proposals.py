@@ -129,7 +129,7 @@ def test_pairs_that_share_a_rule_are_one_merge(agent: Agent) -> None:
 def test_prune_apply_removes_harmful_rules(agent: Agent) -> None:
     (agent.claude / "reflector.toml").write_text('prune = "apply"\n')
     assert (
-        "prune is 'apply', which only your own file may set"
+        "`prune` is 'apply', which only your own settings may contain"
         in agent.call("review", "find", code=2).err
     )
     (agent.claude / "reflector.toml").unlink()

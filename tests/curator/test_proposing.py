@@ -273,7 +273,8 @@ def test_listening_and_curating_follow_the_persons_settings_alone(agent: Agent, 
     take(agent, Session("s-1").cites("pat-001").user(WISH))
     assert (len(api.asked), agent.events("wish.heard")) == (1, [])
     (agent.claude / "reflector.toml").write_text("curate = true\n")
-    assert "curate is true, which only your own file may set" in agent.call("list", code=2).err
+    refusal = "`curate` is true, which only your own settings may contain"
+    assert refusal in agent.call("list", code=2).err
 
 
 def said(text: str, **fields: Any) -> list[tuple[str, str, str]]:

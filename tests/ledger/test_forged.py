@@ -134,8 +134,8 @@ def test_row_ahead_of_events_is_an_error(ledger: Ledger) -> None:
     with pytest.raises(
         LedgerCorrupt,
         match=(
-            r"contains a row that does not come from an event .*; ask the ledger's owner to run "
-            r"`reflector rebuild`"
+            r"contains a row that does not come from an event .*; run `reflector rebuild`\. On a "
+            r"server, only the ledger's owner can run this command"
         ),
     ):
         ledger.append([window(3, "s3")])

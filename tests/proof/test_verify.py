@@ -287,8 +287,8 @@ def test_unfounded_assertion_is_found_in_its_place(
     messages = [finding.message for finding in verify(told)]
     assert (
         messages[0]
-        == "this event records 5 helpful, 2 harmful for pat-001, but the earlier events give 4 "
-        "helpful, 2 harmful"
+        == "this event records 5 helpful, 2 harmful for pat-001, but the sum of the earlier events "
+        "is 4 helpful, 2 harmful"
     )
 
 
