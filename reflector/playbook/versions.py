@@ -95,12 +95,12 @@ def merge_versions(
         if bullet.name in our_new_bullets and _advice(bullet) not in not_ours:
             is_taken = bullet.name in their_bullets
             (displaced if is_taken else merged).append((bullet, bullet))
-    # Each side may have removed another one of two names of the same advice.
-    kept = {_advice(bullet) for pair in (*merged, *displaced) for bullet in pair}
-    lost = set(map(_advice, ours)) - kept
+    # Each side may have removed another one of two names of the same text.
+    kept_texts = {bullet.text for pair in (*merged, *displaced) for bullet in pair}
+    lost_texts = {bullet.text for bullet in ours} - kept_texts
     used_names = {bullet.name for bullet, _ in merged}
     for bullet in theirs:
-        if _advice(bullet) in lost:
+        if bullet.text in lost_texts:
             (displaced if bullet.name in used_names else merged).append((bullet, bullet))
     names = Names([*base_bullets, *our_bullets, *their_bullets])
     return merged + [_named(pair, names.next(pair[0].section)) for pair in displaced]

@@ -101,8 +101,9 @@ TEXTS = st.sampled_from(["a", "b", "c", "d"])
 
 def side() -> st.SearchStrategy[list[Bullet]]:
     names = st.sampled_from(["pat-001", "pat-002", "pat-003", "pat-004"])
-    bullets = st.dictionaries(names, TEXTS, max_size=4)
-    return bullets.map(lambda found: [Bullet(name, "pat", text) for name, text in found.items()])
+    advice = st.tuples(st.sampled_from(["pat", "ctx"]), TEXTS)
+    bullets = st.dictionaries(names, advice, max_size=4)
+    return bullets.map(lambda found: [Bullet(name, *advice) for name, advice in found.items()])
 
 
 @given(side(), side())
@@ -119,11 +120,10 @@ def test_a_side_that_changed_nothing_takes_the_other(
 
 
 def new_texts(base: list[Bullet], side: list[Bullet]) -> set[str]:
-    """The texts of bullets that a side changed or added; a new name alone is no change."""
-    names = {b.name for b in base}
-    texts = {b.text for b in base}
-    changed = [b for b in side if b not in base]
-    return {b.text for b in changed if b.name in names or b.text not in texts}
+    """The texts that a side changed or added; a new name or section alone is no change."""
+    texts = {b.name: b.text for b in base}
+    changed = {b.text for b in side if texts.get(b.name, b.text) != b.text}
+    return changed | {b.text for b in side} - {*texts.values()}
 
 
 @given(side(), side(), side())
@@ -194,9 +194,19 @@ def test_removal_reaches_a_rule_whose_name_changed(removed_by: str) -> None:
     assert [one for one, _ in merged] == renamed[:1]
 
 
-def test_rule_stays_if_each_side_drops_one_name() -> None:
-    twins = [Bullet("pat-001", "pat", "One."), Bullet("pat-002", "pat", "One.")]
+@pytest.mark.parametrize("section", ["pat", "ctx"])
+def test_rule_stays_if_each_side_drops_one_name(section: str) -> None:
+    twins = [Bullet("pat-001", "pat", "One."), Bullet("pat-002", section, "One.")]
     assert merge_versions(twins, twins[:1], twins[1:]) == [(twins[1], twins[1])]
+
+
+@given(side(), side(), side())
+def test_text_that_both_sides_have_stays(
+    base: list[Bullet], ours: list[Bullet], theirs: list[Bullet]
+) -> None:
+    merged = merge_versions(base, ours, theirs)
+    both = {b.text for b in ours} & {b.text for b in theirs}
+    assert both <= {b.text for pair in merged for b in pair}
 
 
 def test_kept_rule_gets_no_taken_name() -> None:
