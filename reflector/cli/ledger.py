@@ -131,8 +131,9 @@ _CAUSES = {
         "writes the file again."
     ),
     "git": (
-        "playbook.json is the same as in git, but the ledger has other rules or names. The next "
-        "command that changes a rule writes the ledger's rules into the file."
+        "playbook.json is the same as in git, but the ledger has other rules or names. A rule that "
+        "was never in git is removed by the next command. The next change of a rule writes all "
+        "other rules into the file."
     ),
     "edited": (
         "If you edited playbook.json, the next command records your edits. If you did not edit "

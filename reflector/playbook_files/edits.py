@@ -358,17 +358,28 @@ class _Version:
         self._second_names: list[tuple[BulletRow, Change]] = []
 
     def _of_one_bullet(self, edit: Change) -> list[Change]:
-        """Return the edit; of a bullet that the file had under another name, and has no more, a
-        removal, because its name means another bullet in the version.
+        """Return the edit; of a bullet whose name means another bullet in the version, an addition
+        and a removal.
         """
         name = edit.name or ""
-        if edit.kind != "revise" or self._names_in_file.get(name, name) == name:
+        if edit.kind != "revise":
             return [edit]
         row = self._rows[name]
-        if (row.section, row.text) in self._their_words:
+        has_other_name = self._names_in_file.get(name, name) != name
+        is_gone = (row.section, row.text) not in self._their_words
+        if not is_gone or not (has_other_name or self._was_replaced(row, edit)):
             return [edit]
         other = Bullet(self._names.next(row.section), row.section, edit.text or "")
         return [added(other), Change("remove", name)]
+
+    def _was_replaced(self, row: BulletRow, revision: Change) -> bool:
+        """Return whether a commit of the branch removed a bullet, and another commit gave its name
+        to other advice.
+        """
+        entry = entry_in_file(row.bullet)
+        revised = entry_in_file(replace(row.bullet, text=revision.text or ""))
+        is_reworded = entry in self._history.earlier(revised)
+        return entry in self._history.removed and not is_reworded
 
     @cached_property
     def _history(self) -> BranchHistory:

@@ -229,6 +229,18 @@ def test_rule_with_two_names_stays(three: History) -> None:
     three.check()
 
 
+def test_name_given_again_gets_no_earlier_verdict(three: History) -> None:
+    one, two, other = three.clones
+    three.add(one)
+    two.take(one)
+    three.judge(two, last(two))
+    two.pull_and_push()
+    three.remove(two, last(two))
+    three.add(other)
+    two.pull_and_push()
+    three.check()
+
+
 @pytest.mark.parametrize("seed", first_fast(2, range(60)))
 def test_any_history_gives_one_playbook(tmp_path: Path, seed: int) -> None:
     chance = random.Random(seed)
