@@ -1512,9 +1512,15 @@ MUTATIONS = [
     ),
     Mutation(
         FILE_EDITS,
-        "if (row.section, row.text) in self._their_words:",
-        "if True:",
+        "is_gone = (row.section, row.text) not in self._their_words",
+        "is_gone = False",
         SHARED,
+    ),
+    Mutation(
+        FILE_EDITS,
+        "return entry in self._history.removed and not is_reworded",
+        "return False",
+        HISTORIES,
     ),
     Mutation(
         FILE_EDITS,
