@@ -33,7 +33,7 @@ from reflector.playbook.bullet import COUNTINGS
 from reflector.playbook.evidence import FEWEST
 from reflector.playbook.names import SECTIONS
 from reflector.sessions.overview import MonthJson, month_of
-from reflector.text.phrases import counted
+from reflector.text.phrases import counted, short_number
 
 #: The most lines of a kind, and rows of a query, on a screen. JSON and CSV have all.
 _MOST = 20
@@ -205,7 +205,7 @@ def _print_worked(worked: Sequence[Worked]) -> None:
         return
     say()
     rows = [
-        (each.model or UNKNOWN, each.sessions, f"{each.helped:.3g}", f"{each.harmed:.3g}")
+        (each.model or UNKNOWN, each.sessions, short_number(each.helped), short_number(each.harmed))
         for each in worked
     ]
     table(("worked", "sessions", "helped", "harmed"), rows)

@@ -273,7 +273,13 @@ def _list_by_model(asked: Question, names: Collection[str]) -> None:
     if asked.answers(chosen):
         return
     rows = [
-        (rule.name, rule.model or UNKNOWN, f"{rule.helped:.3g}", f"{rule.harmed:.3g}", rule.text)
+        (
+            rule.name,
+            rule.model or UNKNOWN,
+            short_number(rule.helped),
+            short_number(rule.harmed),
+            rule.text,
+        )
         for rule in chosen
     ]
     empty = "No rule in this list was judged yet."
@@ -363,7 +369,7 @@ def _cells(row: ListedJson, uses: Uses, *, is_part: bool, recounts: bool) -> dic
 
 
 def _vote(row: ListedJson, votes: float) -> str:
-    return f"{votes:.3g}" if row.judged or votes else NONE
+    return short_number(votes) if row.judged or votes else NONE
 
 
 def _quote_lines(rows: Sequence[ListedJson]) -> list[str]:

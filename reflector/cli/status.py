@@ -38,7 +38,7 @@ from reflector.sessions.overview import (
     overview,
     own_ledgers,
 )
-from reflector.text.phrases import counted
+from reflector.text.phrases import counted, short_number
 
 #: The most dropped verdicts that are shown.
 _MOST_DROPPED = 3
@@ -168,8 +168,8 @@ class _Rows(NamedTuple):
             agent = change.agent or "your agent"
             since = day_words(change.since)
             votes = (
-                f"{change.earlier:.3g} of {change.votes:.3g} votes are from before this change of "
-                "the model"
+                f"{short_number(change.earlier)} of {short_number(change.votes)} votes are from "
+                "before this change of the model"
             )
             words = f"{agent} changed from {change.before} to {change.model} ({since}); {votes}"
             yield "model", f"{words}; to compare: {self.place.command('list --by model')}"

@@ -15,6 +15,8 @@ from functools import lru_cache
 from math import exp, lgamma, log, log1p
 from typing import NamedTuple
 
+from reflector.text.phrases import short_number
+
 #: The probability of a share on either side of an interval.
 _TAIL = 0.05
 #: A rule is called harmful if a share below one half is this many times likelier than even chances.
@@ -107,13 +109,14 @@ class Votes(NamedTuple):
         share = self.share
         if share is None:
             return ""
+        total = short_number(self.total)
         if self.total < FEWEST:
             noun = "session" if self.total == 1 else "sessions"
-            return f"{self.helpful:.3g} of {self.total:.3g} {noun}, too few to tell"
+            return f"{short_number(self.helpful)} of {total} {noun}, too few to tell"
         low, high = self.interval
         corrected = f", {CORRECTED}" if self.rates else ""
         interval = f"90% interval: {low:.0%} to {high:.0%}"
-        return f"{share:.0%} of {self.total:.3g} sessions ({interval}{corrected})"
+        return f"{share:.0%} of {total} sessions ({interval}{corrected})"
 
     def _corrected(self, share: float) -> float:
         return share if self.rates is None else self.rates.corrected(share)
