@@ -406,12 +406,13 @@ def _print_merged(place: Place, merged: Merged) -> None:
         f"{counted(merged.known, 'event')} of the file."
     )
     note(added if merged.added else "Nothing new: this ledger already has every event of the file.")
-    if merged.otherwise:
-        which = ", ".join(merged.differing) + (
-            ", …" if merged.otherwise > len(merged.differing) else ""
-        )
+    different_count = merged.otherwise
+    if different_count:
+        which = ", ".join(merged.first_different)
+        if different_count > len(merged.first_different):
+            which += ", …"
         note(
-            f"This ledger has another version of {counted(merged.otherwise, 'event')} of the file "
+            f"This ledger has another version of {counted(different_count, 'event')} of the file "
             f"({which}), and keeps its own version."
         )
     if merged.restated:

@@ -62,7 +62,7 @@ class Clock:
         self._latest_known = ""
         self._latest_own = ""
 
-    def own(self, recorded_at: str) -> str:
+    def time_of_own(self, recorded_at: str) -> str:
         """Return the time at which the ledger's next event counts as recorded; the event is its
         own.
         """
@@ -73,7 +73,7 @@ class Clock:
         self._latest_own = recorded_at
         return recorded_at
 
-    def came(self, moment: Moment) -> None:
+    def add_merged(self, moment: Moment) -> None:
         """Add the ledger's next event, which another ledger first recorded at this moment."""
         self._latest_known = max(self._latest_known, moment[0])
 
@@ -101,9 +101,9 @@ def agreed_playbook(sql: Statements, origin: str) -> Playbook:
     for event in history:
         if MERGED in event.meta and not event.fault:
             moment = first_moment(event.meta, NEVER)
-            clock.came(moment)
+            clock.add_merged(moment)
         else:
-            moment = (clock.own(event.recorded_at), origin, event.position)
+            moment = (clock.time_of_own(event.recorded_at), origin, event.position)
         if RESTATED not in event.meta:
             earliest = min(moment, moments_elsewhere.get(event.event_id, moment))
             placed_events.append(_PlacedEvent(earliest, event, moment[1]))

@@ -112,7 +112,7 @@ class Merged:
     known: int = 0
     otherwise: int = 0
     #: The first events of `otherwise`, in words.
-    differing: list[str] = field(default_factory=list, repr=False)
+    first_different: list[str] = field(default_factory=list, repr=False)
     renamed: Mapping[str, str] = field(default_factory=dict)
     restated: tuple[str, ...] = ()
     set_aside: int = 0
@@ -398,7 +398,7 @@ class _Merging:
 
     def _our_id(self, event_id: str | None) -> str | None:
         """Return the id here of the target of another event; None if the target is not here."""
-        if event_id is None or event_id in self.survey.restated:
+        if event_id is None or event_id in self.survey.not_appended:
             return None
         if event_id not in self.our_ids:
             theirs = self.survey.events.get(event_id)
@@ -483,7 +483,7 @@ class _Merging:
             self.done.otherwise += 1
             if self.done.otherwise <= _MAX_SHOWN:
                 place = f"{line.stored.type} at position {line.stored.position} in the file"
-                self.done.differing.append(place)
+                self.done.first_different.append(place)
             return None
         if is_taken:
             return id_beside(event.type, self.survey.events[line.stored.event_id].birth)

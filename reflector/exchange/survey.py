@@ -61,8 +61,7 @@ class Survey:
     joined           the names here of bullets that have another name here, with that name
     counted_times    the times at which events count as recorded if they differ from the recorded
                      ones, by position (`Clock`)
-    restated         events that only restate the result of a merge there, or that remove a name
-                     that git gave up: they are not appended, so nothing here points to them
+    not_appended     events that are not appended here (`is_local`), so nothing here points to them
     events           every event by its id
     verdicts         the tags of each reflection
     """
@@ -81,7 +80,7 @@ class Survey:
     second_names: set[str] = field(default_factory=set)
     joined: dict[str, str] = field(default_factory=dict)
     counted_times: dict[int, str] = field(default_factory=dict)
-    restated: set[str | None] = field(default_factory=set)
+    not_appended: set[str | None] = field(default_factory=set)
     events: dict[str, TheirEvent] = field(default_factory=dict)
     verdicts: dict[str, list[Verdict]] = field(default_factory=dict)
 
@@ -170,11 +169,11 @@ def _survey_of(
         if stored.type in ADVICE:
             fold_in(book, _event_of(line))
         if survey.is_local(line):
-            survey.restated.add(stored.event_id)
+            survey.not_appended.add(stored.event_id)
         if MERGED in meta:
-            clock.came(first_moment(meta, NEVER))
+            clock.add_merged(first_moment(meta, NEVER))
         else:
-            counted_time = clock.own(stored.recorded_at)
+            counted_time = clock.time_of_own(stored.recorded_at)
             if counted_time != stored.recorded_at:
                 survey.counted_times[stored.position] = counted_time
     live = (entry for entry in book.entries.values() if entry.status == "live")
