@@ -43,7 +43,8 @@ class Request:
     again      those of earlier windows
     messages   returns a fresh stream of the window's messages, oldest first, each bounded
     agent      the agent that wrote the session, as its events name it; "" if none is known
-    passed, judged, settled   the beginning of that stream in the session, as `SessionText` has it
+    passed, judged_from, settled   the beginning of that stream in the session, as `SessionText`
+               has it
     allowance  most tokens that the answer may take, None for no limit
     template   of the question to a model
     learns     whether the question also asks for gaps of the playbook
@@ -58,7 +59,7 @@ class Request:
     messages: Callable[[], Iterable[Message]]
     agent: str = ""
     passed: int = 0
-    judged: int = 0
+    judged_from: int = 0
     settled: Mapping[str, Sequence[str]] = field(default_factory=dict)
     again: tuple[str, ...] = ()
     allowance: int | None = None

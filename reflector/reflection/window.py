@@ -243,7 +243,7 @@ class Session:
             text,
             start=transcript.get("since", 0),
             passed=transcript.get("passed", 0),
-            judged=max(0, scanned_to - FOLLOWED),
+            judged_from=max(0, scanned_to - FOLLOWED),
             settled=settled,
         )
 
@@ -335,7 +335,7 @@ class SessionText:
     start    the offset at which the reading begins: no citation before it is followed by any record
              of the window
     passed   how many records of the session come before it
-    judged   how many come before the first record whose citations are judged
+    judged_from  how many come before the first record whose citations are judged
     settled  the verdicts on citations before that one, by name
     needs_first_words  whether the reader needs the user's first message, which shows the session's
              subject
@@ -345,7 +345,7 @@ class SessionText:
     earlier: Sequence[tuple[Event, frozenset[str]]]
     start: int = 0
     passed: int = 0
-    judged: int = 0
+    judged_from: int = 0
     settled: Mapping[str, Sequence[str]] = field(default_factory=dict)
     needs_first_words: bool = False
 

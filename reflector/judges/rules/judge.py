@@ -30,17 +30,17 @@ _CONTROL = lazy_pattern(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2
 class _Ballot:
     """The verdicts on one bullet.
 
-    judged   the first of each tag, but one that was not followed replaces one that was
-    settled  the tags that no later record can change
+    first_by_tag  the first of each tag, but one that was not followed replaces one that was
+    settled       the tags that no later record can change
     """
 
-    judged: dict[str, Judged] = field(default_factory=dict)
+    first_by_tag: dict[str, Judged] = field(default_factory=dict)
     settled: set[str] = field(default_factory=set)
 
     def add(self, verdict: Judged) -> None:
-        first = self.judged.setdefault(verdict.tag, verdict)
+        first = self.first_by_tag.setdefault(verdict.tag, verdict)
         if first.followed and not verdict.followed:
-            self.judged[verdict.tag] = verdict
+            self.first_by_tag[verdict.tag] = verdict
 
 
 class _Decision(NamedTuple):
@@ -69,7 +69,7 @@ class RulesBackend:
         from reflector.judges.rules.findings import VERSION, merge_judged
 
         ballots = self._ballots(request)
-        verdicts = {name: merge_judged(ballots[name].judged) for name in ballots}
+        verdicts = {name: merge_judged(ballots[name].first_by_tag) for name in ballots}
         settled = {name: sorted(ballot.settled) for name, ballot in ballots.items()}
         judgement = {
             "bullets": {name: list(verdict.names) for name, verdict in verdicts.items()},
@@ -96,16 +96,17 @@ class RulesBackend:
         reader = Reader({name: bullets[name] for name in ballots}, request.passed)
         decided: list[_Decision] = []
         for citation in reader.read(request.messages() if ballots else ()):
-            if citation.at >= request.judged:
+            if citation.at >= request.judged_from:
                 verdict = judge_citation(citation, wrong_counts=self.wrong_counts)
                 ballots[citation.name].add(verdict)
                 decided.append(_Decision(citation.at, citation.name, verdict.tag))
-        for name, ballot in ballots.items():  # citations that are too far back to be judged again
+        # Citations that are too far back to be judged again.
+        for name, ballot in ballots.items():
             ballot.settled.update(request.settled.get(name, ()))
             for tag in VERDICTS:
                 if tag in ballot.settled:
                     reason = f"{tag} at an earlier citation in the session"
-                    ballot.judged.setdefault(tag, Judged(tag, reason))
+                    ballot.first_by_tag.setdefault(tag, Judged(tag, reason))
         for decision in decided:
             has_passed = decision.at < reader.at - FOLLOWED  # no later record bears on it
             if has_passed and decision.tag != "neutral":
