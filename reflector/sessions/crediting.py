@@ -48,7 +48,7 @@ class Run(NamedTuple):
 
 
 @dataclass(slots=True)
-class _Chain:
+class _Conversation:
     """One conversation while it is read.
 
     ended    whether each test command passed when it last ended before the current turn
@@ -137,20 +137,20 @@ def _turned(ended: dict[str, bool], steps: Iterable[str | Run | None]) -> Run | 
 
 def tested_lessons(messages: Iterable[Message]) -> Iterator[tuple[str, Run]]:
     """Yield (first eight digits of a lesson's id, test run for or against the lesson), in order."""
-    chains: dict[str, _Chain] = {}
+    conversations: dict[str, _Conversation] = {}
     for message in messages:
-        chain = chains.setdefault(message.chain, _Chain())
+        conversation = conversations.setdefault(message.chain, _Conversation())
         if message.origin == "model":
-            chain.model(message)
+            conversation.model(message)
             continue
         if message.origin == "refusal":
-            chain.over = False
+            conversation.over = False  # interrupted: the agent did not end the turn itself
         for result in message.results:
-            chain.result(message, result)
+            conversation.result(message, result)
         if message.origin == "human":
-            yield from chain.end_turn()
-    for chain in chains.values():
-        yield from chain.end_turn()
+            yield from conversation.end_turn()
+    for conversation in conversations.values():
+        yield from conversation.end_turn()
 
 
 def record_test_outcomes(ledger: Ledger, window_ids: Iterable[str]) -> None:

@@ -236,17 +236,17 @@ class _Past:
 class _Reading:
     """A scan of a transcript, compared with the ledger's windows of its session.
 
-    line    the windows of the session that the new one continues, oldest first
-    passed  the number of records of the session before the scan
-    keys    the keys of the new window's records
-    seen    the keys of the scan that a window of the playbook already contains
+    earlier_windows  the windows of the session that the new one continues, oldest first
+    passed           the number of records of the session before the scan
+    keys             the keys of the new window's records
+    seen             the keys of the scan that a window of the playbook already contains
     """
 
     scan: Scan
     past: _Past
     session_id: str
     agent_id: str | None
-    line: Sequence[Event]
+    earlier_windows: Sequence[Event]
     passed: int
     keys: Sequence[int]
     seen: set[int]
@@ -431,11 +431,11 @@ class _Course:
     def __init__(self, reading: _Reading) -> None:
         scan = reading.scan
         new_keys = reading.new_keys
-        session_keys = new_keys.union(*map(keys_of, reading.line))
+        session_keys = new_keys.union(*map(keys_of, reading.earlier_windows))
         # Added to a place in the scan, this gives the place in the session. It is negative if the
         # scan begins with the copies of a fork's original.
         shift = reading.passed if scan.start else -_first_place(scan.keys, session_keys)
-        self._line = reading.line
+        self._line = reading.earlier_windows
         self._places = scan.places
         self._shift = shift
         self._end = shift + len(scan.keys)
@@ -615,7 +615,7 @@ def _recorded_event(
 ) -> NewEvent:
     """Return the event of a window: its session, its records, and the bullets that they cite."""
     scan = reading.scan
-    line = reading.line
+    earlier_windows = reading.earlier_windows
     trigger = clean(source.trigger, 40)
     reason = clean(source.reason, 80) if source.reason else None
     client = quote(scan.version, 40) or None
@@ -630,14 +630,17 @@ def _recorded_event(
     resume = course.resume() if mode == "new" else None
     if resume is not None:
         transcript["resume"] = resume
+    first = _text(scan.first_uuid)
+    if scan.start:  # a scan only starts after an earlier window
+        first = earlier_windows[0].facts["window"]["first"]
     window = {
         "mode": mode,
-        "first": line[0].facts["window"]["first"] if scan.start else _text(scan.first_uuid),
+        "first": first,
         "last": _text(scan.last_uuid),
         "records": len(reading.keys),
         "at": course.at,
         "keys": packed,
-        "after": line[-1].event_id if line else None,
+        "after": earlier_windows[-1].event_id if earlier_windows else None,
     }
     twins = [twin for key, twin in scan.twins if key in reading.new_keys]
     if twins:
@@ -678,9 +681,9 @@ def _result_events(
     counts = PartCounts()
     if rules is not None:
         counts.is_whole = is_whole(source.path)
-        counts.is_first = not reading.line
+        counts.is_first = not reading.earlier_windows
         messages = rules.passing(messages, counts)
-    outcome = read_outcome(messages, answered=bool(reading.line))
+    outcome = read_outcome(messages, answered=bool(reading.earlier_windows))
     outcome.began = iso_time(outcome.began)
     outcome.ended = iso_time(outcome.ended)
     yield outcome_event(recorded, _root(ledger, source, reading), outcome)

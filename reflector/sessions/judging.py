@@ -122,12 +122,13 @@ class JudgedCase(NamedTuple):
 def judge_cases(
     project: Project, backend: Backend, builder: Any, cases: Iterable[tuple[str, Case]]
 ) -> Iterator[JudgedCase]:
-    """Record trajectories and judge them; after an outage they are only recorded.
+    """Record trajectories and judge them; after an outage they are only recorded. The playbook's
+    lock is held until the iterator ends.
 
     Raises:
         LedgerError: the ledger cannot be read or written.
     """
-    # A verdict of yours needs neither, and they load pydantic.
+    # Imported here, because they load pydantic and `give_verdict` does not need them.
     from reflector.judges.truth.questions import Talk
     from reflector.reflection.trajectories import run_recorded
 

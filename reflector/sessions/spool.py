@@ -377,7 +377,9 @@ def _is_whole(path: Path) -> bool:
 
 
 def pending(spool_dir: Path, part: str = "", aside: list[Failed] | None = None) -> list[Delivery]:
-    """Return the deliveries of one part of a spool, oldest first, as `pending_for` does."""
+    """Return the deliveries of one part of a spool, oldest first, as `pending_for` does. Without
+    `aside`, nothing is moved.
+    """
     deliveries = []
     for path in _records(spool_dir / part):
         try:
