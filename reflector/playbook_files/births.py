@@ -93,8 +93,9 @@ def births_of(root: Path, lines: Iterable[Line], own: Path | None = None) -> Bir
     ordered = sorted(lines, key=lambda line: line.file == PLAYBOOK)
     file_by_text = {same_words(line.text): line.file for line in ordered}
     project_file_by_text = {text: name for text, name in file_by_text.items() if name != PLAYBOOK}
-    in_playbook = file_by_text.keys() - project_file_by_text.keys()
-    courses: dict[str, Course] = dict.fromkeys(in_playbook, _ALWAYS)
+    courses: dict[str, Course] = dict.fromkeys(
+        file_by_text.keys() - project_file_by_text.keys(), _ALWAYS
+    )
     files = {name: _file_now(root, name) for name in {*project_file_by_text.values()}}
     if not files:
         return Births(courses)

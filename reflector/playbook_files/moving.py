@@ -252,21 +252,26 @@ def _cut(root: Path, file: Path) -> Cut:
     shown = next(iter(advice.files))
     text = _text(raw, shown)
     without_mark = text.removeprefix(_BOM)
-    words = {same_words(line.text) for line in advice.rules if line.file == shown}
-    every = [line for line in lines_in(shown, without_mark) if line.is_rule]
-    rules = {line.number: line for line in every if same_words(line.text) in words}
+    # The advice has only rules that can be recorded, and a repeated rule once. The lines are read
+    # again, so that its repetitions are removed, too.
+    words_to_move = {same_words(line.text) for line in advice.rules if line.file == shown}
+    rules_in_file = {
+        line.number: line
+        for line in lines_in(shown, without_mark)
+        if line.is_rule and same_words(line.text) in words_to_move
+    }
     outline = Outline(without_mark)
-    blocks = outline.removable(rules)
-    chosen = {number: line for number, line in rules.items() if number in blocks}
-    if not _is_clean(outline, without_mark, chosen):
+    removable = outline.removable(rules_in_file)
+    movable = {number: line for number, line in rules_in_file.items() if number in removable}
+    if not _is_clean(outline, without_mark, movable):
         raise Mistake(
             f"reflector cannot remove the rules of {shown} without changing other text of the "
             "file. Delete these rules by hand, then add them to the playbook with `reflector add`"
         )
-    after = outline.without_rules(chosen)
+    after = outline.without_rules(movable)
     mark = _BOM if text.startswith(_BOM) else ""
-    stays = [line for number, line in rules.items() if number not in chosen]
-    return Cut(path, shown, raw, f"{mark}{after}".encode(), chosen, stays)
+    stays = [line for number, line in rules_in_file.items() if number not in movable]
+    return Cut(path, shown, raw, f"{mark}{after}".encode(), movable, stays)
 
 
 def _text(raw: bytes, shown: str) -> str:
