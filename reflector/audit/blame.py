@@ -281,7 +281,7 @@ class _Blame:
             disposition = disposition if all(map(self.then.is_active, ids)) else "retracted"
         if disposition == "counted":
             self.totals[verdict.tag] += 1
-        judged = self.history.judged.get(event.reflection_id or "", _Judged({}, {}, {}, None))
+        judged = self.history.judged.get(event.reflection_id or "", _Reflection({}, {}, {}, None))
         return self._step(
             event,
             name=verdict.name,
@@ -410,7 +410,7 @@ def _origin(event: Event) -> str:
     return "added"
 
 
-class _Judged(NamedTuple):
+class _Reflection(NamedTuple):
     """A reflection: the data of its completion, its answer and its window, and its evidence."""
 
     completed: dict[str, Any]
@@ -419,10 +419,10 @@ class _Judged(NamedTuple):
     evidence: Evidence | None
 
     @classmethod
-    def of_reading(
+    def of_completion(
         cls, completed: Event, window: Event | None, answers: Sequence[Event]
-    ) -> _Judged:
-        """Return the reflection of a reading.
+    ) -> _Reflection:
+        """Return the reflection of a completion.
 
         answers  the answers of its judge about the window
         """
@@ -441,7 +441,7 @@ class _Judged(NamedTuple):
         return cls(dict(completed.facts), answer_data, window_data, evidence)
 
 
-def _judged(ledger: Ledger, tags: Iterable[Event]) -> dict[str, _Judged]:
+def _judged(ledger: Ledger, tags: Iterable[Event]) -> dict[str, _Reflection]:
     """Return the reflections of tags, by their id."""
     completions = ledger.having({completion_id(tag.reflection_id) for tag in tags})
     window_ids = {event.target_id for event in completions if event.target_id}
@@ -451,7 +451,7 @@ def _judged(ledger: Ledger, tags: Iterable[Event]) -> dict[str, _Judged]:
     for event in ledger.matching(where, window_ids):
         answers[event.target_id, event.actor].append(event)
     return {
-        completed.reflection_id or "": _Judged.of_reading(
+        completed.reflection_id or "": _Reflection.of_completion(
             completed,
             windows.get(completed.target_id or ""),
             answers[completed.target_id, completed.actor],

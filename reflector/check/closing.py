@@ -27,8 +27,9 @@ def closing(
     command    returns a command for this playbook as you type it in a terminal
     keep_with  the command that keeps the counts; "" if they are kept
     """
-    steps = [*_sessions(facts, command)]
+    steps = [*_first_look(facts, command)]
     rules_are_newer = _rules_are_newer(facts)
+    no_evidence_yet = rules_are_newer or (not plan.shares and _is_undated(facts))
     if elsewhere := facts.elsewhere:
         number = counted(elsewhere.sessions, "session")
         reason = f"{number} ran in {elsewhere.folder}, {elsewhere.why}. To count these sessions"
@@ -36,7 +37,7 @@ def closing(
     elif not facts.sessions:
         reason = "Use an agent in this folder, or go to a folder with sessions. Then run"
         steps.append(Step(reason, command("check")))
-    elif rules_are_newer or (not plan.shares and _is_undated(facts)):
+    elif no_evidence_yet:
         steps.append(Step("After your next session, run", command("check")))
     if plan.shares and not rules_are_newer:
         steps.append(_judge_line(facts, plan, typed, command))
@@ -57,7 +58,7 @@ def _is_undated(facts: PageFacts) -> bool:
     return bool(facts.rules) and not dated and not any(rule.judged for rule in facts.rules)
 
 
-def _sessions(facts: PageFacts, command: Callable[..., str]) -> Iterator[Step]:
+def _first_look(facts: PageFacts, command: Callable[..., str]) -> Iterator[Step]:
     """Yield the command for the first rule to look at, or for your own words if there is none."""
     rows = [row for row in rows_of(facts, date.today()) if not row.quotes]
     if rows:

@@ -145,11 +145,18 @@ def _run(project: Path, *arguments: str) -> None:
     if code:
         click.echo(err.getvalue(), err=True, nl=False)
         raise click.exceptions.Exit(code)
-    lines, is_why = out.buffer.getvalue().decode().splitlines(), arguments[0] == "blame"
-    under = " " * max(line.find("  why") + 2 for line in lines) if is_why else ""
+    lines = out.buffer.getvalue().decode().splitlines()
+    if arguments[0] == "blame":
+        reason_column = max(line.find("  why") + 2 for line in lines)
+        lines = [part for line in lines for part in _wrapped(line, reason_column)]
     for line in lines:
-        indent = under if line[:1] in " " else ""
-        click.echo("\n".join(wrap(line, 80, subsequent_indent=indent)) if is_why else _cut(line))
+        click.echo(_cut(line))
+
+
+def _wrapped(line: str, reason_column: int) -> list[str]:
+    """Return a line of `blame` in lines of 80 columns, with its reason in one column."""
+    is_step = line.startswith(" ")
+    return wrap(line, 80, subsequent_indent=" " * reason_column if is_step else "") or [""]
 
 
 def _hook(project: Path, event: str, transcript: Path | None) -> str:

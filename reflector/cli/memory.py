@@ -525,7 +525,7 @@ def _print_line(place: Place, file: str, line: Line, session: str) -> None:
         )
         print_facts([("written", line.origin or words)], 8)
         return
-    print_facts(_facts(line, change), 8)
+    print_facts(_history_rows(line, change), 8)
     # An undo of a commit would also take back what colleagues wrote.
     if not change.is_gits and _way_back(place, change)[0]:
         _note_way_back(place, change)
@@ -542,7 +542,10 @@ def _writing_words(change: Change) -> str:
     return f"{when_words(change)} by {writer}" if by in (AGENT, YOU, OTHER, UNKNOWN) else writer
 
 
-def _facts(line: Line, change: Change) -> Iterator[tuple[str, str]]:
+def _history_rows(line: Line, change: Change) -> Iterator[tuple[str, str]]:
+    """Yield a label and its words for each fact about a line; an empty label continues the row
+    before.
+    """
     committed = line.committed
     yield "written", _writing_words(change)
     if committed is not None:

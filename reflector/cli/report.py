@@ -55,8 +55,8 @@ def report(
         html = page_html(page, share=share).encode()
         path = out or _default(place)
         write_named(path, html)
-    is_plain = out is None and not (opens or share or page.is_past)
-    print_lines(_lines(page, place, path, len(html), is_plain=is_plain, share=share))
+    suggests_open = out is None and not (opens or share or page.is_past)
+    print_lines(_lines(page, place, path, len(html), suggests_open=suggests_open, share=share))
     if opens:
         click.launch(path.resolve().as_uri())
 
@@ -106,7 +106,7 @@ def _rows_to_look_at(place: Place) -> list[Row]:
 
 
 def _lines(
-    page: Page, place: Place, path: Path, size: int, *, is_plain: bool, share: bool
+    page: Page, place: Place, path: Path, size: int, *, suggests_open: bool, share: bool
 ) -> list[str]:
     """Return the output of the command: the file, its last days, and the next command."""
     summary = page.summary
@@ -115,7 +115,7 @@ def _lines(
     added = sum(rule.change == "added" for rule in page.changes)
     lines = [
         f"Wrote {path}, {size / 1000:,.0f} kB. The page loads nothing from the network.",
-        *([f"To open the page: {place.command('report', '--open')}"] if is_plain else []),
+        *([f"To open the page: {place.command('report', '--open')}"] if suggests_open else []),
         f"{_days(summary)}: {counted(summary.sessions, 'session')} recorded, "
         f"{counted(helped + harmed, 'verdict')} ({helped} helped, {harmed} harmed) and "
         f"{counted(added, 'new rule')}",

@@ -615,7 +615,7 @@ def build_reflection_prompt(
     The text is not redacted, because it comes from the embedder and goes to the embedder's own
     model.
 
-    tool_errors  texts, or tool results, whose errors are listed as `name: error`
+    tool_errors  texts, or results of tools, which are listed as `name: error` unless they succeeded
 
     Raises:
         TemplateError: the user's own template cannot be filled.

@@ -438,10 +438,12 @@ def _pi_said(printed: _Printed, _: Ours) -> Said:
     parts = value_at(last, "content")
     stop = text_at(last, "stopReason")
     # Its exit code is 0 for every failure of the API.
-    has_failed = not last or stop == "error"
+    error = ""
+    if not last or stop == "error":
+        error = text_at(last, "errorMessage") or printed.why_silent
     return Said(
         "".join(text_at(part, "text") for part in parts) if isinstance(parts, list) else "",
-        text_at(last, "errorMessage") or printed.why_silent if has_failed else "",
+        error,
         text_at(last, "model"),
         stop,
         usage_in(value_at(last, "usage"), "input", "output", "cacheRead", "cacheWrite"),

@@ -223,6 +223,8 @@ def _locked(sql: Statements, event_ids: Sequence[str]) -> Writing:
         in_force = sql.row(IN_FORCE, TABLES)
         ((position, chain, recorded_at),) = locked.fetchall()
     else:
+        # SQLite: the transaction already holds the write lock. Unlike `run`, `execute` does not put
+        # the playbook's id first.
         (head,) = sql.execute(_HEAD_AND_IN_FORCE, TABLES, sql.id).fetchall()
         position, chain, recorded_at, *in_force = head
         if in_force[0] is None:  # the playbook has no projection yet

@@ -204,9 +204,9 @@ def _answers_about(ledger: Ledger, window: Event, failures: Sequence[Event]) -> 
         if not _is_answer(answer):
             continue
         reading = readings_by_id.get(answer.reflection_id)
-        if reading is None and answer.reflection_id in refused:
-            continue
         if reading is None:
+            if answer.reflection_id in refused:
+                continue
             answers.unread.append(answer)
         elif not is_sound_reading(answer, reading):
             continue

@@ -197,7 +197,7 @@ class Runner(Recorder):
             messages=partial(text.messages, rows.keys(), scanned),
             agent=writer_of(recorded),
             passed=text.passed,
-            judged=text.judged,
+            judged_from=text.judged_from,
             settled=text.settled,
         )
 
@@ -307,7 +307,7 @@ class Runner(Recorder):
         settled = settle_tags(
             self.ledger, session, self.backend, parsed.tags, counting, reflection_id
         )
-        events = events_of.completion_events(
+        completion, *tag_events = events_of.completion_events(
             session.recorded,
             reflection_id,
             parsed,
@@ -317,9 +317,9 @@ class Runner(Recorder):
             ground.grounds,
             ground.learned,
         )
-        overruled = retractions_by_person(self.ledger, session, events)
-        self.ledger.append([*settled.retractions, *events, *overruled])
-        return _Reading([event.data for event in events[1:]], settled.overturned, counting)
+        by_person = retractions_by_person(self.ledger, session, tag_events)
+        self.ledger.append([*settled.retractions, completion, *tag_events, *by_person])
+        return _Reading([event.data for event in tag_events], settled.overturned, counting)
 
 
 class _Reading(NamedTuple):

@@ -105,25 +105,25 @@ def settle_tags(
         return Settled(list(tags), [], {})
     own = [judgement for judgement in session.judgements if judgement.tag.actor == backend.name]
     reread = _reread(session, backend, own)
-    overtaken = _overtaken(session, own)
-    settled = Settled([], [], {})
+    judged_later = _judged_later(session, own)
+    changes = Settled([], [], {})
     for tag in tags:
         if tag.tag not in VERDICTS or tag.name not in counting:
-            settled.tags.append(tag)
+            changes.tags.append(tag)
             continue
-        if tag.name in overtaken:
+        if tag.name in judged_later:
             continue
         earlier = [judgement for judgement in reread if judgement.name == tag.name]
         if not _is_repeated(ledger, tag, earlier):
-            settled.tags.append(tag)
+            changes.tags.append(tag)
         for judgement in earlier:
             if _is_overturned(ledger, tag, judgement):
                 reason = f"replaced by the verdict {tag.tag} on a later part of the session"
-                settled.retractions.append(
+                changes.retractions.append(
                     _retraction(ledger, judgement, reason, judgement.tag.actor, reflection_id)
                 )
-                settled.overturned[judgement.name] = judgement.verdict
-    return settled
+                changes.overturned[judgement.name] = judgement.verdict
+    return changes
 
 
 def _reread(session: Session, backend: Backend, own: Sequence[Judgement]) -> list[Judgement]:
@@ -137,7 +137,7 @@ def _reread(session: Session, backend: Backend, own: Sequence[Judgement]) -> lis
     return [judgement for judgement in of_names if judgement.window_id in earlier]
 
 
-def _overtaken(session: Session, own: Sequence[Judgement]) -> set[str]:
+def _judged_later(session: Session, own: Sequence[Judgement]) -> set[str]:
     """Return the names that a later window has judged.
 
     A failed window can be tried again after a later window was judged. The judge of the later
@@ -145,11 +145,11 @@ def _overtaken(session: Session, own: Sequence[Judgement]) -> set[str]:
     window has as `carried`: names that only earlier windows cite.
     """
     judged = {judgement.window_id for judgement in own}
-    overtaken: set[str] = set()
+    judged_later: set[str] = set()
     for window in session.later:
         if window.event_id in judged:
-            overtaken.update(window_names(window, "carried"))
-    return overtaken
+            judged_later.update(window_names(window, "carried"))
+    return judged_later
 
 
 def _is_repeated(ledger: Ledger, tag: ParsedTag, earlier: Sequence[Judgement]) -> bool:

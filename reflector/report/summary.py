@@ -36,10 +36,10 @@ class Summary(NamedTuple):
     cost: Decimal
 
 
-def summary_of(ledger: Ledger, then: Past, begins: str, first: int) -> Summary:
+def summary_of(ledger: Ledger, then: Past, typed_begin: str, first: int) -> Summary:
     """Return the summary of the events after a position, up to a moment.
 
-    begins  the moment that names the position: a time, a position or a session
+    typed_begin  the moment that names the position: a time, a position or a session
 
     Raises:
         LedgerError: the ledger cannot be read.
@@ -47,7 +47,7 @@ def summary_of(ledger: Ledger, then: Past, begins: str, first: int) -> Summary:
     last = then.position
     times = {event.position: event.recorded_at for event in ledger.at([first + 1, last])}
     ends = times.get(last, "")
-    period = period_of(begins)
+    period = period_of(typed_begin)
     windows = ledger.events(types=WINDOW_TYPES, after=first, upto=last)
     questions, cost = _asked(ledger, first, last)
     return Summary(

@@ -222,7 +222,7 @@ def _append(ledger: Ledger, event: NewEvent, subject: Key, key: Key | None) -> A
         return append_next(ledger, head.position, lambda number: identified(head.origin, number))
     try:
         (appended,) = ledger.append([identified(*key)])
-    except Conflict as conflict:  # observed before, in other words
+    except Conflict as conflict:  # already recorded, with a different text
         return Appended(identified(*key).event_id, conflict.position, added=False)
     return appended
 
