@@ -275,7 +275,8 @@ def test_word_silences_hooks_only_with_its_file(tmp_path: Path) -> None:
 def test_projects_file_cannot_allow_judges_or_raise_limits(tmp_path: Path, line: str) -> None:
     (tmp_path / ".claude").mkdir()
     (tmp_path / ".claude" / "reflector.toml").write_text(line + "\n")
-    with pytest.raises(ConfigError, match=r"cannot let your agent|only your own settings|cannot exceed"):
+    refusal = r"cannot let your agent|only your own settings|cannot exceed"
+    with pytest.raises(ConfigError, match=refusal):
         load_config(tmp_path)
 
 
