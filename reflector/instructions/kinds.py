@@ -29,6 +29,7 @@ _ASKS = 2.0
 _REFUSES = 2.0
 _CONTRASTS = 1.3
 _LIMITS = 0.8
+_DEMANDS = 1.0
 _DESCRIBES = -1.0
 _GLOSSES_CODE = -1.5
 _GLOSSES = -0.2
@@ -93,7 +94,8 @@ def weights_of(piece: Block, text: Text) -> dict[str, float]:
         "refuses": _REFUSES * (text.refuses and not text.binds),
         "contrasts": _CONTRASTS * min(2, text.contrasts),
         "limits": _LIMITS * text.limits,
-        "describes": _DESCRIBES * (text.describes and not text.chooses),
+        "demands": _DEMANDS * text.demands,
+        "describes": _DESCRIBES * (text.describes and not text.chooses and not text.demands),
         "glosses": gloss * (piece.form != Form.ROW),
         "form": _OF_FORM.get(piece.form, 0.0),
         "introduces": _INTRODUCES * (piece.opens or text.introduces),

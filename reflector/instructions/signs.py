@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from functools import cached_property
-from itertools import dropwhile, pairwise
+from itertools import dropwhile, pairwise, takewhile
 
 from reflector.text.lazy import lazy_pattern
 
@@ -33,6 +33,10 @@ _EXCEPTION = lazy_pattern(r", (?:not|nicht|pas|no|não) ")
 #: A Romance verb that asks at the beginning of a clause, and a German one at the end.
 _INFINITIVE = lazy_pattern(r"[a-zà-ÿ]{2,}(?:ar|er|ir|arse|erse)|(?:n')?[a-zà-ÿ]{3,}ez")
 _GERMAN_INFINITIVE = lazy_pattern(r".*(?<!\bzu) [a-zäöüß]+e[lr]?n\W*")
+#: A restriction at the end of a text: "Deploy on Monday only". "Supported on Linux only" describes.
+_RESTRICTION = lazy_pattern(
+    r"(?!\w+(?:ed|able)\b)\w+ (?:.* )?(?:on|in|at|from|with|through|to|by) .* only\W*"
+)
 _PARENTHESES = lazy_pattern(r"[(（][^()（）]{0,40}[)）]")
 #: A code span that the user could type into a shell, and one that may be a program.
 _COMMAND = lazy_pattern(
@@ -130,6 +134,14 @@ class Text:
         return is_for_all or bool(is_for_some)
 
     @cached_property
+    def demands(self) -> bool:
+        """Whether it says how all code of a kind is, or ends with a restriction: "Functions have
+        type hints", "Deploy on Monday only".
+        """
+        is_restricted = _RESTRICTION.fullmatch(self.plain) is not None and not self.describes
+        return not self.opens and (is_restricted or any(map(_demands, self._clauses)))
+
+    @cached_property
     def has_command(self) -> bool:
         """Whether it contains a command, or asks for a program: "Run all tests: `pytest`"."""
         if any(map(_COMMAND.fullmatch, self._spans)):
@@ -217,6 +229,23 @@ def _asks(clause: list[str], is_romance: bool) -> bool:
         return True
     is_verb = is_romance and words[0] not in GROUPS["nouns"].words
     return is_verb and _INFINITIVE.fullmatch(words[0]) is not None
+
+
+def _demands(clause: list[str]) -> bool:
+    """Return whether a clause says how all code of a kind is: "Every new file has a header". "Tests
+    are in `tests/`" and "Old files are deleted" only describe.
+    """
+    is_for_all = clause[0] in GROUPS["all"].words | {"new"}
+    subject = [*takewhile(lambda word: word not in GROUPS["lasting"].words, clause[:7])]
+    between = GROUPS["when"].words | {"of"}
+    head = [*takewhile(lambda word: word not in between, subject)] or [""]
+    nouns = {head[-1] + ending for ending in ("", *("s", "es") * is_for_all)}
+    verb, *after = clause[len(subject) :] or [""]
+    if not verb or GROUPS["code"].words.isdisjoint(nouns):
+        return False
+    is_place = not is_for_all and not GROUPS["when"].words.isdisjoint(after[:1])
+    is_done = any(word.endswith("ed") for word in after[:2])
+    return verb not in GROUPS["being"].words or not (is_place or is_done)
 
 
 def _asks_in_german(clause: str) -> bool:
