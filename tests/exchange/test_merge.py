@@ -308,7 +308,7 @@ def test_one_fact_in_other_words_is_one_fact(one: Ledger, two: Ledger) -> None:
     two.append([*elsewhere, retracted(seen, "an error")])
     merged = taken(one, two)
     assert (merged.added, merged.known, merged.otherwise) == (0, 5, 2)
-    assert merged.differing == [
+    assert merged.first_different == [
         "session.recorded at position 2 in the file",
         "evidence.retracted at position 5 in the file",
     ]
