@@ -507,7 +507,6 @@ MUTATIONS = [
     Mutation(DEEDS, "or _BRANCH_BEFORE.search(around.text[: around.start])", "", COUNTED),
     Mutation(DEEDS, "in earlier):\n        return False", "in earlier):\n        pass", COUNTED),
     Mutation(TOKENS, 'form="" if is_command else DEED', "form=DEED", COUNTED),
-    Mutation(TOKENS, ' if around.span else ""', "", COUNTED),
     Mutation(TOKEN, "            and self.form != SCRIPT\n", "", COUNTED),
     Mutation(SHELL, r'"(?:^|/)test_|[._-]', r'"(?!)[._-]', COUNTED),
     Mutation(SHELL, "or _IS_RUN.match(after)", "", COUNTED),

@@ -197,7 +197,7 @@ def _token(around: Around, written: str) -> Token:
             return Token(deed.name, negated=True, scope="part", form=DEED)
     if removes_code(written, around.before, around.after):
         return Token(written, negated=True, form=LEFT)
-    script = script_in(written, around.before, around.after) if around.span else ""
+    script = script_in(written, around.before, around.after)
     token = Token(script or written, around.negated)
     token = token._replace(form=SCRIPT if script else _form_of(token, around))
     return token._replace(scope=scope_of_token(token, around))

@@ -1,6 +1,7 @@
 """`reflector review` of proposals: those that `find` makes, and your decisions on them."""
 
 import re
+import shlex
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ from reflector.changes.propose import Proposal, Quote, propose
 from reflector.playbook.change import Change
 from tests.ledger.events import reflected, window
 from tests.reading import section
-from tests.road.agent import Agent
+from tests.road.agent import REFLECTOR, Agent
 from tests.road.sessions import Session
 
 PAGE = section("editing.md", "Proposals and duplicates")
@@ -229,6 +230,21 @@ def test_key_e_approves_your_own_text(agent: Agent) -> None:
     proposed(agent, Change("add", section="oth", text="Advice 1."))
     agent.call("review", keys="e")
     assert "Better 1." in agent.call("show", "oth-001").out
+
+
+def test_proposal_decided_meanwhile_is_not_asked(agent: Agent, tmp_path: Path) -> None:
+    changes = [Change("add", section="oth", text=f"Advice {n}.") for n in range(2)]
+    _, second = proposed(agent, *changes)
+    editor = tmp_path / "editor"
+    command = shlex.join([*REFLECTOR, "review", "reject", second.id])
+    editor.write_text(
+        f"#!/bin/sh\ncd {agent.project} && {command} 2>&1\nsed -i s/Advice/Better/ $1\n"
+    )
+    editor.chmod(0o700)
+    agent.environ["EDITOR"] = str(editor)
+    told = agent.call("review", keys="ea")
+    assert "2 of 2" not in told.out
+    assert [one["state"] for one in waiting(agent, "list")] == ["approved", "rejected"]
 
 
 def test_citations_come_before_proposals(agent: Agent) -> None:

@@ -466,6 +466,7 @@ def test_all_scripts_are_needed() -> None:
         (FORMAT, edits("def a():\n    import os\n\n\ntools/format.js", file="/app/a.py")),
         ("Run `tools/lint.js --js`.", runs("tools/lint.js && x --js")),
         ("Never run `scripts/deploy.sh`.", runs("cat scripts/deploy.sh")),
+        ("Run scripts/check.sh before each release.", runs("cat scripts/check.sh")),
     ],
 )
 def test_named_script_is_not_run(rule: str, message: Message) -> None:
