@@ -69,6 +69,7 @@ _EMPTY_TREES = {
     40: b"4b825dc642cb6eb9a060e54bf8d69288fbee4904",
     64: b"6ef19b41225c5369f1c104d45d8d85efa9b057b53b14b4b9b939dd74decc5321",
 }
+_NO_COMMIT = b""
 _CHANGED_FILE = lazy_pattern(rb":\d{6} \d{6} (\w+) (\w+) \w\0([^\0]+)\0")
 _REFLOG_ENTRY = lazy_pattern(rb"^(\w+) (\w+) .*> (\d+) [+-]\d{4}", re.MULTILINE)
 
@@ -201,10 +202,10 @@ class _Commit:
 
 
 class _Head(NamedTuple):
-    """HEAD from a time on; without a commit if it is not known."""
+    """HEAD from a time on: one of the commits. `_NO_COMMIT` is any commit."""
 
     time: float
-    commit: bytes | None
+    commits: Set[bytes]
 
 
 class _Git:
@@ -261,8 +262,8 @@ class _Git:
         """Return the states of HEAD from its reflog, or else from the dates of its commits."""
         if entries := _REFLOG_ENTRY.findall(self._reflog):
             heads = _heads(entries[-_MOST_STATES:])
-            if heads[-1].commit != self._head:
-                heads[-1] = heads[-1]._replace(commit=None)
+            if self._head not in heads[-1].commits:
+                heads[-1] = heads[-1]._replace(commits={_NO_COMMIT})
             return heads
         log = self._ask(*_FIRST_PARENTS, "HEAD", *self._only).splitlines()
         return _heads((b"", *line.split()) for line in reversed(log))
@@ -303,15 +304,28 @@ def _heads(entries: Iterable[Sequence[bytes]]) -> list[_Head]:
     """Return the states of HEAD from entries: the commit before (empty for any), the commit after,
     the time.
 
-    The state before a gap is unknown. The states next to a clock that went back are unknown, too.
+    The state before a gap is unknown. If the clock went back, HEAD may have been each commit of the
+    time that came twice. Until the next entry, it may have been the new commit or the one before.
+    At the end it is the last commit.
     """
     heads: list[_Head] = []
+    last = _NO_COMMIT
     for before, after, written in entries:
         time = float(written)
-        is_back = bool(heads) and time < heads[-1].time
-        if heads and (is_back or before not in (b"", heads[-1].commit)):
-            heads[-1] = heads[-1]._replace(commit=None)
-        heads.append(_Head(heads[-1].time, None) if is_back else _Head(time, after))
+        if before not in (b"", last) and heads:
+            heads[-1] = heads[-1]._replace(commits={_NO_COMMIT})
+        last = after
+        if not heads or time >= heads[-1].time:
+            heads.append(_Head(time, {after}))
+            continue
+        until, latest = heads[-1]
+        possible = {after}
+        while heads and heads[-1].time > time:
+            possible |= heads.pop().commits
+        possible |= heads[-1].commits if heads else {_NO_COMMIT}
+        heads += [_Head(time, possible), _Head(until, {*latest, after})]
+    if heads and len(heads[-1].commits) > 1:
+        heads.append(_Head(inf, {last}))
     return heads
 
 
@@ -321,8 +335,9 @@ class _History:
     def __init__(self, git: _Git, texts: Collection[str]) -> None:
         self._commits = git.commits()
         self._heads = git.heads()
-        self._blobs_at = git.blobs_at({head.commit for head in self._heads if head.commit})
-        at_heads = (self._blobs_at.get(head.commit or b"", ()) for head in reversed(self._heads))
+        commits = [*chain.from_iterable(head.commits for head in reversed(self._heads))]
+        self._blobs_at = git.blobs_at({*commits} - {_NO_COMMIT})
+        at_heads = (self._blobs_at.get(commit, ()) for commit in commits)
         in_changes = (change.blobs for commit in self._commits for change in commit.changes)
         newest_first = dict.fromkeys(chain.from_iterable(chain(at_heads, in_changes)))
         self._texts = git.texts_of(newest_first)
@@ -333,17 +348,18 @@ class _History:
         blobs = self._blobs[text]
         states: list[State] = []
         for head in self._heads:
-            has_line = self._has_line(head, blobs)
+            answers = {self._has_line(commit, blobs) for commit in head.commits}
+            has_line = answers.pop() if len(answers) == 1 else None
             if not states or states[-1].has_line is not has_line:
                 states.append(State(head.time, has_line))
         born = [commit.born(blobs) for commit in self._commits if commit.brings(blobs)]
         return Past(states, born)
 
-    def _has_line(self, head: _Head, blobs: Set[bytes]) -> bool | None:
-        """Return whether HEAD contained a line that is in these blobs; None if its commit is not
-        known, or one of its files cannot be read.
+    def _has_line(self, commit: bytes, blobs: Set[bytes]) -> bool | None:
+        """Return whether a commit contained a line that is in these blobs; None if the commit is
+        not known, or one of its files cannot be read.
         """
-        blobs_then = self._blobs_at.get(head.commit or b"")
+        blobs_then = self._blobs_at.get(commit)
         if blobs_then is None:
             return None
         if blobs_then.isdisjoint(blobs):
