@@ -102,13 +102,13 @@ def set_(place: Place, key: str, values: tuple[str, ...], for_all: bool) -> None
         # A key is secret, so the command does not repeat its value.
         given = "VALUE" if key == "api_key" else shlex.join(values)
         raise click.UsageError(
-            f"{key} belongs in your own settings file: reflector config set{where} {key} {given}"
+            f"`{key}` belongs in your own settings file: reflector config set{where} {key} {given}"
         )
     value = list(values) if is_list else from_text(key, values[0])
     path, _ = store_setting(place.folder(), key, value, for_all=for_all)
     config = _print_in_force(place, key)
     if config.layer(key) not in ("user" if for_all else "project", "default"):
-        note(f"{key} is set in {path}, but {_origin(config, place.folder(), key)} overrides it")
+        note(f"`{key}` is set in {path}, but {_origin(config, place.folder(), key)} overrides it")
 
 
 @config.command(short_help="Remove a setting, even a misspelt one.")

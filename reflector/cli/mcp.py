@@ -220,7 +220,7 @@ class _Tools:
         with _errors_for_the_agent(), self._place.again().changing() as ledger:
             if outcome not in SAID:
                 raise Mistake(
-                    f"outcome is {clean(outcome, 40)!r}; it must be one of {', '.join(SAID)}"
+                    f"`outcome` is {clean(outcome, 40)!r}; it must be one of {', '.join(SAID)}"
                 )
             id = lesson_book(ledger).named(lesson).id
             observe_outcome(ledger, id, SAID[outcome], quote(why, _MOST_REASON), source="agent")

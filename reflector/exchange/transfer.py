@@ -165,7 +165,7 @@ def parse_event_line(text: str | bytes, origin: str) -> ParsedLine:
     source = attributes.get("source")
     if source != _SOURCE + origin:
         raise LedgerError(
-            f"source is {_shown(source)}, but the header of the file names {_SOURCE + origin}"
+            f"`source` is {_shown(source)}, but the header of the file names {_SOURCE + origin}"
         )
     facts = attributes.get("data")
     if "data" in attributes and not isinstance(facts, dict):
@@ -179,7 +179,7 @@ def parse_event_line(text: str | bytes, origin: str) -> ParsedLine:
         )
     if not _is_time(stored.recorded_at):
         raise LedgerError(
-            f"time is {stored.recorded_at[:40]!r}; it must have the form "
+            f"`time` is {stored.recorded_at[:40]!r}; it must have the form "
             f"2026-01-02T03:04:05.000000Z and be before the year {_END_OF_TIME}"
         )
     return ParsedLine(stored, facts, _meta(stored.meta))
@@ -245,7 +245,7 @@ def _is_time(value: object) -> bool:
 def _text(attributes: Mapping[str, Any], name: str) -> str:
     text = attributes.get(name)
     if not isinstance(text, str) or not text:
-        raise LedgerError(f"{name} is {_shown(text)}; it must be text")
+        raise LedgerError(f"`{name}` is {_shown(text)}; it must be text")
     return text
 
 

@@ -186,9 +186,9 @@ class HookList(NamedTuple):
         """
         settings = parsed(text)
         missing = dict(self.events)
-        hooks = _is(settings.get("hooks", {}), dict, "hooks")
+        hooks = _is(settings.get("hooks", {}), dict, "`hooks`")
         for event in self.events:
-            _is(hooks.get(event, []), list, f"hooks.{event}")
+            _is(hooks.get(event, []), list, f"`hooks.{event}`")
 
         def is_second(event: str, handler: _Object) -> bool:
             """Renew our first hook at an event; return whether a hook is another one of ours."""

@@ -250,7 +250,9 @@ def test_shared_or_foreign_hooks_are_not_fixed(agent: Agent) -> None:
     document["hooks"]["PreCompact"] = 7
     settings(agent).write_text(json.dumps(document))
     said = agent.call("doctor", "--fix", code=None).err
-    assert f"hooks: the repair failed: {settings(agent)}: hooks.PreCompact is not an array" in said
+    assert (
+        f"hooks: the repair failed: {settings(agent)}: `hooks.PreCompact` is not an array" in said
+    )
 
 
 def test_fix_processes_long_waiting_sessions_if_free(

@@ -164,7 +164,7 @@ REFUSED: dict[str, tuple[bytes, str]] = {
     "nested too deep": (b"[" * 200_000, "is nested too deeply"),
     "UTF-16": ("{}".encode("utf-16"), "line 1: not UTF-8"),
     "a list": (b"\n []", "the document is not an object"),
-    "hooks null": (b'{"hooks":\n null}', "hooks is not an object"),
-    "event an object": (b'{"hooks": {"Stop": {"hooks": []}}}', "hooks.Stop is not an array"),
+    "hooks null": (b'{"hooks":\n null}', "`hooks` is not an object"),
+    "event an object": (b'{"hooks": {"Stop": {"hooks": []}}}', "`hooks.Stop` is not an array"),
     "a key twice": (b'{"env": {"A": "1", "A": "2"}}', '"A" appears twice in one object'),
 }

@@ -128,7 +128,7 @@ class ReflectorPromptBuilder:
     ) -> None:
         if language not in LANGUAGES:
             raise Mistake(
-                f"language is {language!r}, but the prompts are only in {' and '.join(LANGUAGES)}"
+                f"`language` is {language!r}, but the prompts are only in {' and '.join(LANGUAGES)}"
             )
         self.prompts_dir = None if prompts_dir is None else Path(prompts_dir)
         self.project = project
