@@ -609,7 +609,8 @@ def _reasons(place: Place, changes: Sequence[Change], chosen: Sequence[Change]) 
     if others or change.undone_at:
         return []
     undoing = LineChange(*reversed(change.whole_lines))
-    if change.before and any(undoing) and not _way_back(place, change)[0]:
+    is_known = change.before and change.has_exact_lines and any(undoing)
+    if is_known and not _way_back(place, change)[0]:
         lead = (
             f"To undo change {change.place} by hand, remove the lines with - and add those with +:"
         )

@@ -36,7 +36,7 @@ def fill_back(recorder: Recorder, transcripts: Iterable[Transcript]) -> list[str
     keep_versions(recorder.project, contents)
     whole_lines = cache(lambda file: _whole_lines(recorder, commits, file))
     dated = [
-        (step.time, recorder.event_of(step, TRANSCRIPT, _lines(call, step, whole_lines)))
+        (step.time, recorder.event_of(step, TRANSCRIPT, _lines(call, step, commits, whole_lines)))
         for call, step in calls
     ]
     dated += [(commit.time, recorder.event_of(commit, GIT)) for commit in commits]
@@ -58,9 +58,12 @@ def _commits(recorder: Recorder) -> list[Step]:
     return [commit for commit in commits if table.is_inside(commit.file)]
 
 
-def _lines(call: Call, step: Step, whole_lines: Callable[[str], Set[str]]) -> LineChange | None:
+def _lines(
+    call: Call, step: Step, commits: Iterable[Step], whole_lines: Callable[[str], Set[str]]
+) -> LineChange | None:
     """Return the lines that a call changed in a file whose content before or after it is unknown;
-    None if both are known. If the call gives the whole content, all of its lines count as added.
+    None if both are known. If the call gives the whole content, all of its lines count as added,
+    except those of the newest commit before the call.
 
     The text of an edit may be a part of a line. A part can be a secret without the words that
     reveal it, so only whole lines are returned.
@@ -70,7 +73,9 @@ def _lines(call: Call, step: Step, whole_lines: Callable[[str], Set[str]]) -> Li
     if step.before.is_known and step.after.is_known:
         return None
     if call.content is not None:
-        lines = line_change(b"", call.content.bytes).added
+        earlier = [one.after for one in commits if one.file == call.file and one.time <= step.time]
+        before = earlier[-1].bytes if earlier else b""
+        lines = line_change(before, call.content.bytes).added
         return LineChange([Numbered(0, text) for _, text in lines])
     known = whole_lines(call.file)
     old = b"\n".join(edit.old for edit in call.edits)

@@ -16,7 +16,7 @@ from reflector.attribution.files import Table, Watched, shown_name
 from reflector.attribution.steps import Content
 from reflector.authorship import is_yours
 from reflector.events.event import MEMORY_CHANGED, Event
-from reflector.events.memory import GIT, YOU, who
+from reflector.events.memory import GIT, UNSEEN, YOU, who
 from reflector.git import git_says
 from reflector.ledger.store import Ledger
 from reflector.memory.bytes import Versions
@@ -104,6 +104,11 @@ class Change:
             committed = git_says(root, "cat-file", "blob", f"{revision}:./{self.file}")
             kept = committed if versions.is_version(digest, committed) else None
         return Content(digest, kept)
+
+    @property
+    def has_exact_lines(self) -> bool:
+        """Whether its lines are not just all lines of a file whose version before is unknown."""
+        return self.before != UNSEEN or self.after == UNSEEN
 
     @property
     def whole_lines(self) -> LineChange:

@@ -197,6 +197,8 @@ def _without(change: Change, content: bytes | None) -> bytes | None:
     before, after = map(change.content, ("before", "after"))
     if is_after and before.is_known:
         return before.bytes
+    if not change.has_exact_lines:
+        raise _unknown(change)
     if content is None:
         raise UndoRefused(
             f"{name} does not exist, so `undo` cannot reverse the lines of change {change.place}"

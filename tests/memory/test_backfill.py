@@ -14,7 +14,7 @@ from reflector.events.event import NewEvent
 from reflector.events.memory import UNSEEN
 from reflector.memory import recording
 from reflector.project import Project
-from tests.memory.world import World
+from tests.memory.world import World, patch_detail
 
 
 def _filled(world: World) -> int:
@@ -142,6 +142,58 @@ def test_original_file_gives_exact_digests(world: World) -> None:
     after = before.replace(b"make test", b"make check")
     assert (event["before"], event["after"]) == (plain_digest(before), plain_digest(after))
     assert [line["line"] for line in event["added"]] == [3]
+
+
+_LONG = "".join(f"- Rule {number}.\n" for number in range(40))
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (_LONG, _LONG.replace("- Rule 9.\n", "- Rule 9.\n- More.\n")),
+        (_LONG, _LONG.replace("- Rule 3.\n", "").replace("Rule 30", "Law 30")),
+        (_LONG, f"# Top\n{_LONG}- End.\n"),
+        ("", _LONG),
+        (_LONG, "- Rule 1.\n"),
+    ],
+)
+def test_patch_gives_the_earlier_version(world: World, before: str, after: str) -> None:
+    detail = patch_detail(before, after)
+    file = str(world.path("CLAUDE.md"))
+    world.begins().calls("Write", file_path=file, content=after, detail=detail)
+    _filled(world)
+    event = world.events()[-1]
+    digests = (plain_digest(before.encode()), plain_digest(after.encode()))
+    assert (event["before"], event["after"]) == digests
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        {"lines": ["+- Other.", " - Rule 1."]},
+        {"lines": ["+- Rule 0.", "\\ No newline at end of file"]},
+        {"lines": [None]},
+        {"lines": "+"},
+        {"newStart": None},
+    ],
+)
+def test_odd_patch_gives_no_earlier_version(world: World, odd: dict[str, Any]) -> None:
+    detail = patch_detail(_LONG.replace("- Rule 0.\n", ""), _LONG)
+    detail["structuredPatch"][0] |= odd
+    file = str(world.path("CLAUDE.md"))
+    world.begins().calls("Write", file_path=file, content=_LONG, detail=detail)
+    _filled(world)
+    assert world.events()[-1]["before"] == UNSEEN
+
+
+def test_patch_of_a_file_with_tabs_is_ignored(world: World) -> None:
+    """Claude Code shows a leading tab of a patch as spaces."""
+    after = f"- List:\n\t- Part.\n{_LONG}- End.\n"
+    detail = patch_detail(after.removesuffix("- End.\n"), after)
+    file = str(world.path("CLAUDE.md"))
+    world.begins().calls("Write", file_path=file, content=after, detail=detail)
+    _filled(world)
+    assert world.events()[-1]["before"] == UNSEEN
 
 
 def test_created_file_had_no_content(world: World) -> None:

@@ -160,6 +160,19 @@ def test_version_that_was_not_kept_is_named(agent: Agent) -> None:
     assert file.read_bytes() == b"b\n" * 300
 
 
+@pytest.mark.parametrize("words", [("CLAUDE.md",), ("2", "--yes")])
+def test_undo_removes_no_line_of_an_unknown_version(world: World, words: tuple[str, ...]) -> None:
+    path = world.path("CLAUDE.md")
+    path.write_text(path.read_text() + "- More.\n")
+    content = path.read_text()
+    detail = {"type": "update", "content": content, "originalFile": None, "structuredPatch": []}
+    world.begins().calls("Write", file_path=str(path), content=content, detail=detail)
+    refused = Agent(world.root, world.home).call("undo", *words, code=1)
+    assert path.read_text() == content
+    assert "reflector does not have a copy of CLAUDE.md from before change 2" in refused.err
+    assert "-# Rules" not in refused.err
+
+
 def test_bare_undo_passes_over_memory(agent: Agent) -> None:
     file = _changed(agent, BEFORE)
     agent.call("add", "pat", "Name the thing.")

@@ -148,6 +148,16 @@ def test_discarded_edit_owns_no_line(world: World) -> None:
     assert {by for all_by in authors.values() for by in all_by} == {"commit"}
 
 
+def test_write_of_an_unknown_version_keeps_committed_authors(world: World) -> None:
+    path = world.path("CLAUDE.md")
+    content = f"{path.read_text()}{_LINE}\n"
+    path.write_text(content)
+    detail = {"type": "update", "content": content, "originalFile": None}
+    world.begins().calls("Write", file_path=str(path), content=content, detail=detail)
+    authors = _authors(Agent(world.root, world.home))
+    assert (authors["- Run make test."], authors[_LINE]) == (["commit"], ["agent"])
+
+
 @pytest.mark.parametrize("above", [0, 100], ids=["short", "long"])
 def test_repeated_lines_keep_their_authors(world: World, above: int) -> None:
     path = world.path("CLAUDE.md")

@@ -6,6 +6,7 @@ log may name.
 
 from __future__ import annotations
 
+import difflib
 import json
 import os
 import shutil
@@ -57,6 +58,19 @@ class Truth(NamedTuple):
 def _detail(path: Path) -> dict[str, str]:
     """What Claude Code records about a file before a change."""
     return {"originalFile": path.read_text()} if path.exists() else {"type": "create"}
+
+
+def patch_detail(before: str, after: str) -> dict[str, Any]:
+    """What Claude Code records about a Write to a large file: a patch without the earlier text."""
+    lines = list(difflib.unified_diff(before.split("\n"), after.split("\n"), n=3, lineterm=""))
+    hunks: list[dict[str, Any]] = []
+    for line in lines[2:]:
+        if line.startswith("@@"):
+            start = int(line.split("+")[1].partition(",")[0].partition(" ")[0])
+            hunks.append({"newStart": start, "lines": []})
+        else:
+            hunks[-1]["lines"].append(line)
+    return {"type": "update", "content": after, "originalFile": None, "structuredPatch": hunks}
 
 
 @dataclass

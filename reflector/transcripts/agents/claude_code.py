@@ -10,7 +10,7 @@ notifications and summaries under the type `user` too, usually without a flag.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from reflector.text import bounds
@@ -114,7 +114,34 @@ class _Edit(NamedTuple):
         """Return the edit that a record's `toolUseResult` reports."""
         edit = fields(detail)
         former = edit.get("originalFile")
-        return _Edit(former if isinstance(former, str) else None, edit.get("type") == "create")
+        is_new = edit.get("type") == "create"
+        if not (is_new or isinstance(former, str)):
+            former = _without_patch(edit.get("content"), objects(edit.get("structuredPatch")))
+        return _Edit(former if isinstance(former, str) else None, is_new)
+
+
+def _without_patch(content: Any, hunks: Sequence[Mapping[str, Any]]) -> str | None:
+    """Return a file before a patch; None if that cannot be determined.
+
+    Claude Code shows a leading tab in a patch as spaces, so a file with tabs is not determined.
+    """
+    if not hunks or not isinstance(content, str) or "\n\t" in f"\n{content}":
+        return None
+    lines = content.split("\n")
+    for hunk in reversed(hunks):
+        shown = hunk.get("lines")
+        start = hunk.get("newStart")
+        if not isinstance(shown, list) or not isinstance(start, int):
+            return None
+        # Other lines are notes, such as `\\ No newline at end of file`.
+        if any(plain_text(line)[:1] not in {" ", "+", "-"} for line in shown):
+            return None
+        added, removed = ([line[1:] for line in shown if line[0] in {" ", sign}] for sign in "+-")
+        first = max(start - 1, 0)
+        if lines[first : first + len(added)] != added:
+            return None
+        lines[first : first + len(added)] = removed
+    return "\n".join(lines)
 
 
 class _Answer(NamedTuple):
