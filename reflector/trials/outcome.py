@@ -28,7 +28,7 @@ Word = Literal["none", "approves", "objects", "interrupts", "other", "unread"]
 #: the earlier.
 _JOIN: Final[Mapping[str, Callable[[str, str], str]]] = {"began": min, "ended": max}
 #: The definition in docs/value.md; the number changes if any outcome changes.
-RULES = "outcome/3"
+RULES = "outcome/4"
 #: The outcomes that a trial may compare, each with the test of a session.
 OUTCOMES: Final[Mapping[str, Callable[[Mapping[str, Any]], bool]]] = {
     "correction-free": lambda facts: not facts.get("corrections"),
