@@ -157,6 +157,16 @@ class Question:
         now = utc_now()
         return now if self.moment is None else min(now, last_time(self.ledger, self.moment))
 
+    def day(self, words: str) -> str:
+        """Return the beginning of a day; `30 days ago` counts from the moment."""
+        from reflector.audit.dates import period_of
+        from reflector.events.event import time_of, written
+
+        time = None if self.moment is None else time_of(self.time)
+        period = period_of(words, time and time.astimezone().replace(tzinfo=None))
+        assert period is not None
+        return written(period.first)
+
     def answers(self, document: object) -> bool:
         """Print the answer if JSON is asked for, and return whether it was printed."""
         return self.place.answers(document)
@@ -386,6 +396,19 @@ class _Day(click.ParamType[datetime]):
         return period.first.astimezone()
 
 
+DAY = _Day()
+
+
+class _DayInWords(click.ParamType[str]):
+    """A day that `Question.day` reads, because `30 days ago` depends on the moment."""
+
+    name = DAY.name
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        DAY.convert(value, param, ctx)
+        return value
+
+
 class _Section(click.Choice[str]):
     """A section by its slug, its title, or the beginning of its title."""
 
@@ -408,5 +431,5 @@ class _Section(click.Choice[str]):
 
 NAME = _Name()
 LINE = _Line()
-DAY = _Day()
+DAY_IN_WORDS = _DayInWords()
 SECTION = _Section(list(SECTIONS))

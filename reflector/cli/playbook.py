@@ -8,14 +8,13 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from reflector.cli.options import DAY, SECTION, Question, flag, question
+from reflector.cli.options import DAY_IN_WORDS, SECTION, Question, flag, question
 from reflector.cli.output import NONE, day_words, note, shaped, table
-from reflector.events.event import BULLET_CHECKED, written
+from reflector.events.event import BULLET_CHECKED
 from reflector.playbook.bullet import COUNTINGS, Counting, best_first
 from reflector.playbook.entry import BulletRow
 from reflector.playbook.evidence import FEWEST
@@ -198,7 +197,7 @@ ORDERS: dict[str, Callable[[ListedJson], Any]] = {
 @click.command("list")
 @click.argument("words", nargs=-1)
 @click.option("--section", type=SECTION, help="Section of the rules to list.")
-@click.option("--since", type=DAY, help="First day without a citation of the rule.")
+@click.option("--since", type=DAY_IN_WORDS, help="First day without a citation of the rule.")
 @click.option(
     "--by",
     type=click.Choice([*ORDERS, "model"]),
@@ -216,7 +215,7 @@ def list_(
     asked: Question,
     words: tuple[str, ...],
     section: str | None,
-    since: datetime | None,
+    since: str | None,
     by: str | None,
     most: int | None,
     removed: bool,
@@ -227,8 +226,9 @@ def list_(
     If a rule is in a file such as CLAUDE.md, `list` shows the file and the line of the rule.
 
     With WORDS, `list` shows only rules that contain at least one of the words, best match first.
-    With --since DAY, `list` shows only rules that no session has cited since DAY. With --by model,
-    `list` shows the votes on each rule separately for each model that your agent used.
+    With --since DAY, `list` shows only rules that no session has cited since DAY. With --as-of,
+    `30 days ago` means 30 days before that moment. With --by model, `list` shows the votes on each
+    rule separately for each model that your agent used.
 
     \b
     CITED     Sessions that cited the rule.
@@ -247,7 +247,7 @@ def list_(
     uses = Uses(asked)
     every = uses.rows if counting is None else _recounted(asked, uses.rows, counting)
     known = [uses.json(row) for row in every if removed or row.is_rule]
-    rows = _selected(known, section, since, " ".join(words))
+    rows = _selected(known, section, since and asked.day(since), " ".join(words))
     if by in ORDERS:
         rows.sort(key=ORDERS[by])
     elif not (words or asked.place.as_json):
@@ -311,7 +311,7 @@ def _file_with_rules(place: Place) -> str:
 
 
 def _selected(
-    rows: Sequence[ListedJson], section: str | None, since: datetime | None, query: str
+    rows: Sequence[ListedJson], section: str | None, since: str | None, query: str
 ) -> list[ListedJson]:
     """Return the rules of a section that no session cited since a time and that match a query.
 
@@ -319,8 +319,7 @@ def _selected(
     """
     chosen = [row for row in rows if section in (None, row.section)]
     if since is not None:
-        first = written(since.astimezone(UTC))
-        chosen = [row for row in chosen if (row.last_cited or "") < first]
+        chosen = [row for row in chosen if (row.last_cited or "") < since]
     if not query:
         return chosen
     from reflector.embed.lessons.recall import bullets_about

@@ -191,6 +191,8 @@ def test_old_sessions_keep_their_own_dates(agent: Agent, monkeypatch: pytest.Mon
     for moment, names in (
         (("30 days ago",), {"pat-001", "pat-002", "mis-001"}),
         (("2025-12-11", "--as-of", "2026-01-10"), {"pat-002"}),
+        (("30 days ago", "--as-of", "2026-01-10"), {"pat-002"}),
+        (("7 days ago", "--as-of", "2026-01-10"), {"pat-002", "mis-001"}),
     ):
         assert {one["name"] for one in agent.json("list", "--since", *moment)} == names
 

@@ -96,7 +96,7 @@ def undo(ledger: Ledger, name: str) -> None:
     )
 
 
-@pytest.mark.parametrize("kind", first_fast(4, KINDS))
+@pytest.mark.parametrize("kind", first_fast(4, reversed([*KINDS])))
 @pytest.mark.parametrize("swapped", [False, True])
 def test_each_kind_of_change_converges(one: Ledger, two: Ledger, kind: str, swapped: bool) -> None:
     clone(one, two, *opposite(kind))
