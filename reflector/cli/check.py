@@ -59,6 +59,11 @@ from reflector.transcripts.readers import faults
 
 _EACH = partial(counting, what="reading your agents' sessions")
 
+_NOTHING_TO_ASK = (
+    "No session was sent to the judge, because the judge has read each session that is newer than "
+    "a rule."
+)
+
 
 @click.command()
 @click.argument("files", nargs=-1, type=READ_FILE, metavar="[FILE…]")
@@ -130,6 +135,8 @@ def check(
             all_sessions = place.command("check")
             day = day_words(since.astimezone().isoformat())
             note(f"No session ended since {day}. To check all sessions: {all_sessions}")
+        elif judge and look.plan == Plan(""):
+            note(_NOTHING_TO_ASK)
     if ran.failed or absent:
         raise click.exceptions.Exit(1)
 

@@ -158,6 +158,13 @@ def test_no_session_is_asked_about_twice(fresh: Agent, api: Api) -> None:
     assert (reworded["name"], len(api.asked)) == (first["Keep the changelog in step"]["name"], 5)
 
 
+def test_check_says_why_no_judge_was_asked(fresh: Agent, api: Api) -> None:
+    asking = ("check", "--judge", "anthropic", "--yes")
+    why = "No session was sent to the judge"
+    assert [why in fresh.call(*asking).err for _ in range(2)] == [False, True]
+    assert len(api.asked) == 4
+
+
 @pytest.mark.slow
 def test_killed_check_resumes_without_asking_again(fresh: Agent, api: Api) -> None:
     killed, appends = 0, cycle((3, 4, 5))
