@@ -48,7 +48,7 @@ def _command(text: str) -> str:
     return BEGIN + with_any_options(text, OPTIONS)
 
 
-_THE = r"(?:(?:the|any|your|our|all|existing|old|git|pre-commit|database|db|schema|new) )*"
+_THE = r"(?:(?:an?|the|any|your|our|all|existing|old|git|pre-commit|database|db|schema|new) )*"
 _PUSHING = r"push(?:ing|es)?"
 _COMMITTING = r"(?:committing|(?:mak(?:e|ing) (?:an?y? )?)?commits?)"
 _CHANGES = r"(?:(?:changes|code|commits|anything|directly|straight) )*"

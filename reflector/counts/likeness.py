@@ -40,6 +40,12 @@ _AGAINST_UNSPACED = lazy_pattern(
 _HIRAGANA = lazy_pattern(r"[ぁ-ゖ]+")
 #: "Prefer this over that" rejects that, as "rather than" does.
 _OVER = lazy_pattern(r"(\bprefer\w*\b[^.;:]*?)\bover\b", re.IGNORECASE)
+#: "Files below `api/migrations/`" are the migrations.
+_FILES_IN = lazy_pattern(
+    r"\b(?:(?:the|any|existing) )?files? (?:below|under|in|inside|within)"
+    r" `?(?:[\w.-]+/)*([\w-]+)/`?(?=\W*\Z|[.,;:!?()\s])",
+    re.IGNORECASE,
+)
 #: The occasion after "before". Its words are not what the text asks for.
 _OCCASION = lazy_pattern(r"\bbefore\b([^,.;:!?]*)", re.IGNORECASE)
 _BEFORE = "before:"
@@ -85,7 +91,8 @@ def all_aims_of(text: str) -> frozenset[str]:
 
 
 def _plain(text: str) -> str:
-    return _OVER.sub(r"\1rather than", text.replace("’", "'"))
+    with_things = _FILES_IN.sub(r"\1", text.replace("’", "'"))
+    return _OVER.sub(r"\1rather than", with_things)
 
 
 def _rejected(text: str) -> Iterator[str]:

@@ -63,7 +63,7 @@ from reflector.transcripts.records import record_key
 
 #: The version of the reading of tokens, occasions and likeness. It changes if any count would
 #: change.
-VERSION = "counts/18"
+VERSION = "counts/19"
 #: The bits of `came_up`. CAME_UP: the occasion came up. The others are of a rule that asks for a
 #: command before its occasion. LATE: the occasion came first. IN_TIME: the command came first.
 #: UNKNOWN: the transcript lacks the beginning of the session. MENTIONED: an act contains a word of

@@ -70,6 +70,7 @@ UV = "Use uv, never pip."
         ("Never delete remote branches.", "git push -d origin x"),
         ("Don't run database migrations yourself.", "A=1 python manage.py migrate x"),
         ("Never amend commits.", "git commit --amend --no-edit"),
+        ("Never amend a commit.", "git commit --amend --no-edit"),
         ("Never push directly to `main`.", "git push origin HEAD:main"),
         ("Never install packages globally.", "npm install -g x"),
         ("Never merge pull requests.", "gh pr merge 1"),

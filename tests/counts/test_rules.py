@@ -25,6 +25,7 @@ from tests.counts.messages import calls, edits, injected, printed, refuses, runs
 
 LINT = "Run `make lint` before you commit."
 SPECIFIC = "PREFER running specific tests over running the entire test suite"
+TESTS_APART = "Put tests in `tests/`, never beside the code."
 DIFF_FIRST = "Show me the diff before you commit."
 CONTAINS = "Never use `strings.Contains`."
 
@@ -187,6 +188,11 @@ def test_other_occasion_does_not_come_up(rule: str, message: Message) -> None:
         (DIFF_FIRST, "Before you commit, show me the diff"),
         ("Use top-level imports, not local imports.", "prefer top-level imports over local ones"),
         ("Ask before deleting any file.", "ask me before you delete a file"),
+        ("Run the tests before you commit.", "You did not run the tests!"),
+        ("Run `make test` before every commit.", "And you did not run the tests."),
+        ("Do not edit files below `api/migrations/`.", "We never edit migrations."),
+        (TESTS_APART, "The test belongs in tests/, not next to the code."),
+        (TESTS_APART, "Tests go in tests/, not in api/."),
         ("数据库测试不要使用模拟对象。", "数据库测试不要使用模拟对象"),
         ("データベースのモックは禁止。", "データベースのモックは禁止です"),
     ],
@@ -208,6 +214,12 @@ def test_alike_sentence_says_rule_again(rule: str, sentence: str) -> None:
         ("Never run `make lint`.", "You forgot to run `make lint`."),
         ("Make a plan before you implement.", "Implement the following plan:"),
         (LINT, "> run make lint before you commit"),
+        (LINT, "You did not run the tests!"),
+        ("Run the tests before you commit.", "I did not run the tests."),
+        ("Do not edit files below `api/migrations/`.", "We never edit the API."),
+        ("Do not edit files below `api/migrations/`.", "We edit the migrations."),
+        ("Put fixtures in `tests/`.", "The test belongs in tests/, not next to the code."),
+        (TESTS_APART, "Does the test go in tests/?"),
         (LINT, "make lint " * 40 + "before you commit"),
         (SPECIFIC, "run the entire test suite"),
         (SPECIFIC, "Run the entire test suite, not specific tests"),
@@ -603,6 +615,7 @@ def test_name_is_run_as_command(command: str) -> None:
         ("Never use `.buffer` on a `Uint8Array`.", edits("new Uint8Array(2)")),
         ("Never use `unwrap()` outside of tests.", edits("x.unwrap()")),
         ("Never use `--amend` on pushed commits.", runs("git commit --amend")),
+        ("Never amend a commit that was pushed.", runs("git commit --amend")),
         ("Never run `git push` without asking.", runs("git push")),
         ("Never use `console.log`.", edits("// console.log is not used", file="/a.ts")),
         ("Never use `console.log`.", edits("console.log is not used", file="/a.md")),

@@ -37,6 +37,8 @@ from reflector.judges.reading.aims import aims_of
                 "never commit without running the tests",
                 "nothing goes into git unless the suite is green",
                 "sempre rode os testes antes de commitar",
+                "You did not run the tests!",
+                "You forgot to run the tests again.",
             ],
         ),
         (
@@ -97,6 +99,10 @@ from reflector.judges.reading.aims import aims_of
         ),
         ("no credit of agent", ["no co-authored-by lines", "never mention claude in commits"]),
         ("ask before commit", ["don't commit unless I ask", "never push without asking me"]),
+        (
+            "test in tests/",
+            ["Put tests in `tests/`, not beside the code.", "The test belongs in tests/."],
+        ),
         ("never amend", ["No, don't amend", "never amend commits", "please no amend"]),
     ],
     ids=str,
@@ -122,6 +128,9 @@ def test_wishes_in_other_words_share_an_aim(aim: str, wishes: list[str]) -> None
         "run the tests and commit",
         "remove the comments that restate the code in parser.rs",
         "I asked Tom about the library",
+        "I did not run the tests.",
+        "You did not run the tests with coverage.",
+        "The test failed in tests/unit/.",
     ],
 )
 def test_text_of_another_form_has_no_aim(text: str) -> None:

@@ -2,8 +2,9 @@
 that is forbidden, or one thing in place of another.
 
 Invariant: a text of another form has no aim. Two texts with the same aim ask for the same, so an
-aim names its thing, and a word of the trade alone is not one. A `joint` aim needs several ideas in
-one wish, in any of seven languages. The other wordings are English.
+aim names its thing. A word of the trade alone is not a thing, but beside its folder it is. A
+`joint` aim needs several ideas in one wish, in any of seven languages. The other wordings are
+English.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ def aims_of(text: str) -> frozenset[str]:
         for row in wordings("aim", *["joint"] * is_wished)
         if row.may_be_in(plain)
         for match in row.expression.finditer(plain)
-        if not any(map(_is_common, match.groups()))
+        if not any(_is_common(match[name]) for name in match.groupdict() if name != "subject")
     )
 
 
