@@ -9,8 +9,8 @@ second machine adds nothing. A wish and its proposal are one transaction, so a k
 the wish again.
 
 A wish for later sessions is proposed at once. A correction is proposed when a second session
-contains the same one, or one with the same aim in other words. A rule that has the aim, in the
-playbook or in a file, answers the wish, so nothing is proposed. If a wish repeats the text of a
+contains the same one, or one with the same aim in other words. A rule that is like the wish, in the
+playbook or in a file, answers it, so nothing is proposed. If a wish repeats the text of a
 removed bullet, the bullet's return is proposed.
 
 Gaps that judges found in the last month are proposed once for each reading. Gaps that are alike
@@ -29,7 +29,8 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast
 
 from reflector.changes.apply import BulletRefused
 from reflector.changes.propose import Proposal, Quote, propose, read_proposals
-from reflector.counts.likeness import all_aims_of
+from reflector.counts.likeness import Likeness, all_aims_of, features_of
+from reflector.counts.sentences import requests
 from reflector.events.bullets import PROMOTED
 from reflector.events.event import (
     CHANGE_PROPOSED,
@@ -219,7 +220,8 @@ def _is_covered(
         return True
     proposed = (proposal.change.text or "" for proposal in waiting)
     texts = chain((rule.text for rule in rules), proposed, in_files())
-    return any(_has_same_aim(text, wish["quote"]) for text in texts)
+    known = Likeness([features_of(text) for text in texts])
+    return bool(known.places_like(wish["quote"]) or known.places_like(wish["text"]))
 
 
 def _has_same_aim(text: str, other: str) -> bool:
@@ -465,6 +467,8 @@ def _is_meant(form: str, sentence: str) -> bool:
     """Return whether a sentence of a form is a wish, as far as the form does not show it."""
     if form == "no-use":
         return expression("corrects").match(sentence) is not None
+    if form == "plain-order" and not requests(sentence):
+        return False
     if form in _OF_ANY_SENTENCE and not expression("wished").match(sentence.replace("’", "'")):
         return False
     return form not in _NEED_AIM or bool(aims_of(sentence))

@@ -104,6 +104,11 @@ def test_correction_is_proposed_after_a_second_session(agent: Agent) -> None:
             "Keep your changes minimal.",
             "Don't clean up unrelated code while you are in a file.",
         ),
+        (
+            "Also, write commit messages in the imperative.",
+            "And write commit messages in the imperative, as I said.",
+            "Write commit messages in the imperative.",
+        ),
     ],
 )
 def test_wish_in_other_words_is_proposed(agent: Agent, first: str, second: str, text: str) -> None:
@@ -131,10 +136,22 @@ def test_wish_with_same_words_is_proposed_once(agent: Agent) -> None:
     assert waiting(agent) == [("rules", wishes_said[0])]
 
 
-def test_wish_that_a_file_has_is_not_proposed(agent: Agent) -> None:
-    rule = "- PREFER running specific tests over running the entire test suite\n"
-    (agent.project / "AGENTS.md").write_text(rule)
-    take(agent, Session("s-1").user("don't run the complete suite again").agent("Done."))
+@pytest.mark.parametrize(
+    ("rule", "words"),
+    [
+        (
+            "PREFER running specific tests over running the entire test suite",
+            "don't run the complete suite again",
+        ),
+        (
+            "Start Python with `uv run`, never with bare `python`.",
+            "From now on always start Python through `uv run`, never bare `python`.",
+        ),
+    ],
+)
+def test_wish_that_a_file_has_is_not_proposed(agent: Agent, rule: str, words: str) -> None:
+    (agent.project / "AGENTS.md").write_text(f"- Keep functions short.\n- {rule}\n")
+    take(agent, Session("s-1").user(words).agent("Done."))
     assert waiting(agent) == []
     assert len(agent.events("wish.heard")) == 1
 
@@ -376,6 +393,9 @@ def test_a_wish_is_heard_in_its_common_forms(text: str, wish: tuple[str, str, st
         "always write the new field now",
         "use tabs here instead of this",
         "Run the tests.",
+        "Write the messages in the imperative.",
+        "use buttons with icons on this page",
+        "Write tests in Go for this.",
         "I always want to see the page",
         "Every request should return 200.",
         "no new dependency for this one",
