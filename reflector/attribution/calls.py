@@ -120,7 +120,7 @@ class Call(NamedTuple):
     former   the content of the file before, if the call's result has it
     author   with the session, and the id of the call or of its message
     began    the time of the call, in seconds since the epoch
-    time     the time of its result
+    time     the time of its result; that of the call if it does not have a result
     """
 
     file: str
@@ -205,6 +205,18 @@ class Call(NamedTuple):
         has_added_line = any(_has_all(words, line) for line in change.added)
         return is_last and not has_added_line
 
+    def wrote(self, line: bytes) -> bool:
+        """Return whether its text contains a whole line, apart from the quotes of a shell."""
+        text = _unquoted(line.strip())
+        return bool(text) and text in _unquoted(_bytes(self.text))
+
+    def reworded(self, old: bytes, new: bytes) -> bool:
+        """Return whether its text contains the words by which two lines differ, which are several
+        words.
+        """
+        changed = _words(old) ^ _words(new)
+        return len(changed) > 1 and changed <= _words(_bytes(self.text))
+
 
 class _ChangeWords(NamedTuple):
     """The words of a change.
@@ -226,6 +238,10 @@ def _words_of_change(before: bytes, after: bytes) -> _ChangeWords:
     return _ChangeWords(changed, _words(*new), [_words(line) for line in new - old])
 
 
+def _unquoted(text: bytes) -> bytes:
+    return re.sub(rb"[\\'\"`]", b"", text)
+
+
 def _words(*lines: bytes) -> set[bytes]:
     return set(re.findall(rb"[\w\x80-\xff]+", b"\n".join(lines).replace(rb"\n", b"\n")))
 
@@ -236,7 +252,9 @@ def _has_all(words: set[bytes], sought: set[bytes]) -> bool:
 
 
 def calls_of(transcript: Transcript, table: Table) -> list[Call]:
-    """Return the calls of a session that wrote files; none if it cannot be read."""
+    """Return the calls of a session that wrote files, and its running commands; none if it cannot
+    be read.
+    """
     made: list[Call] = []
     waiting: dict[str, list[Call]] = {}
     with suppress(OSError, UnknownTranscript, ValueError), open_session(transcript.path) as reading:
@@ -260,7 +278,8 @@ def calls_of(transcript: Transcript, table: Table) -> list[Call]:
                     waiting[call.id] = writes
                 else:
                     made += writes
-    return made
+    # The file may change before the result of a command is written.
+    return made + [call for calls in waiting.values() for call in calls if call.is_shell]
 
 
 def _former(result: ToolResult) -> Content:

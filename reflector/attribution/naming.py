@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from reflector.attribution.calls import MAX_ID, Call, Transcript, calls_of
+from reflector.attribution.commands import LATE_S, with_commands
 from reflector.attribution.files import Table
 from reflector.attribution.git_changes import Move
 from reflector.attribution.steps import UNSEEN_CONTENT, Author, Content, Difference, Step
@@ -37,8 +38,6 @@ _MOST_ATTEMPTS = 4_000
 _CLOCK_S = 0.001
 #: The clock of a file may be this much late.
 _TICK_S = 0.01
-#: The longest time in seconds between the recorded time of a git action and the action.
-_LATE_S = 0.999
 #: The most changes of one file that one comparison replays.
 _MOST_EVIDENCE = 300
 _BY_TIME = attrgetter("time")
@@ -58,8 +57,8 @@ def steps_of_calls(
     """Yield the tool calls before a moment with their steps, oldest first. Each file is replayed
     from its first whole content.
 
-    A command that names a file may not have changed it. After such a command, the content of the
-    file is unknown.
+    A command that names a file may not have changed it. After such a command, and in its step, the
+    content of the file is unknown.
 
     known  the keys of the calls to skip
     """
@@ -73,8 +72,7 @@ def steps_of_calls(
         before = call.starts_at(contents.get(call.file, UNSEEN_CONTENT))
         after = call.apply(before) or UNSEEN_CONTENT
         contents[call.file] = after
-        if not call.is_shell:
-            yield call, Step(call.file, before, after, call.author, call.time)
+        yield call, Step(call.file, before, after, call.author, call.time)
 
 
 def attributed(
@@ -114,7 +112,7 @@ def steps_of(
     newest = sorted(concerning, key=_BY_TIME)[-_MOST_EVIDENCE:]
     # The clock of git has whole seconds, so a move may be before or after a call of its second.
     late = [
-        each._replace(time=each.time + _LATE_S) if isinstance(each, Move) else each
+        each._replace(time=each.time + LATE_S) if isinstance(each, Move) else each
         for each in newest
     ]
     for has_gaps in (False, True):
@@ -122,7 +120,10 @@ def steps_of(
             replay = _Replay(difference, ordered, sessions, has_gaps)
             steps = replay.steps_from(_State(0, difference.before))
             if steps:
-                return steps
+                authors = {step.author for step in steps}
+                calls = [each for each in newest if isinstance(each, Call)]
+                unused = [call for call in calls if call.author not in authors]
+                return list(with_commands(steps, unused))
     return [replay.gap(difference.after, difference.until)]
 
 

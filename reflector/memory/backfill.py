@@ -6,15 +6,16 @@ the first look, because a comparison of looks has recorded its change.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Set
+from collections.abc import Callable, Iterable, Iterator, Set
 from contextlib import suppress
 from functools import cache
 from math import inf
 
 from reflector.attribution.calls import Call, Transcript
+from reflector.attribution.commands import steps_of_commands
 from reflector.attribution.naming import steps_of_calls
-from reflector.attribution.steps import Step
-from reflector.events.memory import GIT, TRANSCRIPT
+from reflector.attribution.steps import UNSEEN_CONTENT, Author, Step, content_of
+from reflector.events.memory import GIT, TRANSCRIPT, UNKNOWN
 from reflector.memory.bytes import keep_versions
 from reflector.memory.lines import LineChange, Numbered, cut, line_change, masked_lines
 from reflector.memory.recording import Recorder
@@ -31,14 +32,22 @@ def fill_back(recorder: Recorder, transcripts: Iterable[Transcript]) -> list[str
     commits = _commits(recorder)
     seen = recorder.looks.seen.get(str(recorder.root))
     first_look = seen.first if seen else inf
-    calls = list(steps_of_calls(transcripts, recorder.table, recorder.known, first_look))
-    contents = [content for _, step in calls for content in (step.before, step.after)]
+    all_calls = list(steps_of_calls(transcripts, recorder.table, recorder.known, first_look))
+    calls = [(call, step) for call, step in all_calls if not call.is_shell]
+    commands = [call for call, _ in all_calls if call.is_shell]
+    known = [*commits, *(step for _, step in calls)]
+    if seen is None:
+        known += _present(recorder, commands)
+    by_commands = list(steps_of_commands(commands, known))
+    steps = [*(step for _, step in calls), *by_commands]
+    contents = [content for step in steps for content in (step.before, step.after)]
     keep_versions(recorder.project, contents)
     whole_lines = cache(lambda file: _whole_lines(recorder, commits, file))
     dated = [
         (step.time, recorder.event_of(step, TRANSCRIPT, _lines(call, step, commits, whole_lines)))
         for call, step in calls
     ]
+    dated += [(step.time, recorder.event_of(step, TRANSCRIPT)) for step in by_commands]
     dated += [(commit.time, recorder.event_of(commit, GIT)) for commit in commits]
     # The clock of git has whole seconds, so a commit comes after a call in the same second.
     dated.sort(key=lambda pair: int(pair[0]))
@@ -56,6 +65,14 @@ def _commits(recorder: Recorder) -> list[Step]:
     table = recorder.table
     commits = recorder.repository.commits(table.pathspecs(), known=recorder.known)
     return [commit for commit in commits if table.is_inside(commit.file)]
+
+
+def _present(recorder: Recorder, commands: Iterable[Call]) -> Iterator[Step]:
+    """Yield the present versions of the files of commands."""
+    for file in {command.file for command in commands}:
+        with suppress(OSError, KeyError):
+            content = content_of(recorder.table.files[file].read())
+            yield Step(file, UNSEEN_CONTENT, content, Author(UNKNOWN), inf)
 
 
 def _lines(

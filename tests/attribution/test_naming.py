@@ -149,6 +149,22 @@ def test_letters_of_every_language_explain_a_change(looked: World, line: str, by
     assert [by for _, by, _ in _authors(looked)] == [by]
 
 
+@pytest.mark.parametrize(
+    ("command", "by"),
+    [("echo '- By a command.' >> CLAUDE.md", "agent"), ("touch CLAUDE.md", "unknown")],
+)
+def test_running_command_needs_the_words(looked: World, command: str, by: str) -> None:
+    def change() -> None:
+        with looked.changes("CLAUDE.md", "you") as path:
+            path.write_text("# Rules\n\n- Run make test.\n- By a command.\n")
+        looked.record()
+
+    session = looked.begins()
+    session.runs("CLAUDE.md", command, change)
+    looked.record()
+    assert _authors(looked) == [("CLAUDE.md", by, session.id)]
+
+
 def test_commands_of_two_sessions_name_nobody(looked: World) -> None:
     for session in (looked.begins(), looked.begins()):
         session.runs("CLAUDE.md", f"echo '- By {session.id}.' >> CLAUDE.md")

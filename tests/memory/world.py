@@ -13,7 +13,7 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -135,11 +135,15 @@ class Sitting:
             path.write_text(path.read_text().replace(old, new, 1))
         self.calls("Edit", detail=detail, file_path=str(path), old_string=old, new_string=new)
 
-    def runs(self, file: str, command: str) -> None:
-        """Change a file by a command in the project."""
+    def runs(self, file: str, command: str, meanwhile: Callable[[], object] = list) -> None:
+        """Change a file by a command in the project.
+
+        meanwhile  what happens between the change and the result of the command
+        """
         call_id = self._begins("Bash", {"command": command})
         with self.world.changes(file, "agent", self.id):
             self.world.shell(command)
+        meanwhile()
         self._ends(call_id)
 
 
