@@ -254,9 +254,10 @@ FOUND_ELSEWHERE = ("tests/check/test_elsewhere.py",)
 COUNTED_FREELY = ("tests/check/test_counting.py",)
 BLAMED_LINES = ("tests/check/test_evidence.py",)
 
-MEMORY_CALLS, MEMORY_NAMING, MEMORY_GIT, MEMORY_FILES = of(
-    "attribution", "calls naming git_changes files"
+MEMORY_CALLS, MEMORY_NAMING, MEMORY_GIT, MEMORY_FILES, MEMORY_COMMANDS = of(
+    "attribution", "calls naming git_changes files commands"
 )
+MEMORY_COMMANDED = ("tests/memory/test_commands.py",)
 MEMORY_RECORDING, MEMORY_BACKFILL = of("memory", "recording backfill")
 MEMORY_RESTORING, MEMORY_LINES, MEMORY_BYTES, MEMORY_CHANGES = of(
     "memory", "restoring lines bytes changes"
@@ -323,7 +324,20 @@ MUTATIONS = [
         "contents.get(call.file, UNSEEN_CONTENT)",
         MEMORY_FILLED,
     ),
-    Mutation(MEMORY_NAMING, "        if not call.is_shell:\n", "        if True:\n", MEMORY_FILLED),
+    Mutation(MEMORY_BACKFILL, "in all_calls if not call.is_shell]", "in all_calls]", MEMORY_FILLED),
+    Mutation(
+        MEMORY_COMMANDS, "latest = change.time - 1 if", "latest = change.time if", MEMORY_COMMANDED
+    ),
+    Mutation(MEMORY_COMMANDS, "len(line.split()) >= _LEAST_WORDS and", "", MEMORY_COMMANDED),
+    Mutation(
+        MEMORY_COMMANDS,
+        "parts[command.began > _end_of(step)]",
+        "parts[False]",
+        MEMORY_COMMANDED,
+    ),
+    Mutation(
+        MEMORY_CALLS, "for call in calls if call.is_shell]", "for call in calls]", MEMORY_NAMED
+    ),
     Mutation(MEMORY_BACKFILL, "if cut(text) in known", "if True", MEMORY_FILLED),
     Mutation(
         MEMORY_BACKFILL,

@@ -301,6 +301,15 @@ def test_refused_call_names_nobody(looked: World) -> None:
     assert [by for _, by, _ in _authors(looked)] == ["unknown"]
 
 
+def test_waiting_call_names_nobody(looked: World) -> None:
+    session = looked.begins()
+    session.asks("Write", file_path=str(looked.path("CLAUDE.md")), content="x\n")
+    with looked.changes("CLAUDE.md", "you") as path:
+        path.write_text("# Mine\n")
+    looked.record()
+    assert [by for _, by, _ in _authors(looked)] == ["unknown"]
+
+
 def test_two_agents_have_their_own_changes(looked: World) -> None:
     first = looked.begins()
     second = looked.begins()

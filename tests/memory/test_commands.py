@@ -92,6 +92,7 @@ def test_edit_and_command_share_a_commit(world: World, agent: Agent) -> None:
     ("command", "text"),
     [
         (_ECHO, "- CI runs."),
+        (_HEREDOC.replace("- The", "- Lint.\n- The"), "- Lint."),
         ("git checkout CLAUDE.md && npm test", "- Run npm test."),
         ("grep -n 'The CI runs on Debian 12.' CLAUDE.md", _LINE),
         ("sed -i 's/make test/make check/' CLAUDE.md", "- Run make lint."),

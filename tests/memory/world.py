@@ -93,6 +93,10 @@ class Sitting:
         self._ends(call_id, is_error=is_error, detail=detail)
         return call_id
 
+    def asks(self, tool: str, **arguments: Any) -> None:
+        """Write a call that waits for your permission."""
+        self._begins(tool, arguments)
+
     def _begins(self, tool: str, arguments: Mapping[str, Any]) -> str:
         self.count += 1
         call_id = f"toolu_{self.id[:8]}_{self.count}"
