@@ -386,7 +386,7 @@ MUTATIONS = [
     ),
     Mutation(
         MEMORY_AUTHORS,
-        "same_line is not None and _brings_back(change, removal, same_line)",
+        "same_line is not None and (is_restored or _brings_back(change, removal, same_line))",
         "False",
         ("tests/memory/test_writers.py",),
     ),

@@ -48,6 +48,8 @@ class Authors:
         self._latest: _Version = ()
         #: By a text that is not in the file any more, the change that removed it.
         self._gone: dict[str, Change] = {}
+        #: The version in the newest commit.
+        self._committed = UNSEEN
         for change in changes:
             self._add(change)
 
@@ -90,6 +92,8 @@ class Authors:
         lines = self._with_writers(change, replayed, texts) if change.after else ()
         self._note_gone(change, texts, set(_texts_of(lines)))
         self._latest = lines
+        if change.is_gits:
+            self._committed = change.after
         if exact and change.after != UNSEEN:
             self._versions[change.after] = lines
 
@@ -128,7 +132,8 @@ class Authors:
         removal = self._gone.get(text)
         if same_line is not None and removal is None and change.is_gits:
             return same_line._replace(committed=same_line.committed or change)
-        if same_line is not None and _brings_back(change, removal, same_line):
+        is_restored = removal is not None and change.after == self._committed
+        if same_line is not None and (is_restored or _brings_back(change, removal, same_line)):
             return same_line
         return Writers(change, first=same_line and (same_line.first or same_line.written))
 

@@ -94,12 +94,21 @@ def test_pulled_line_is_the_colleagues(world: World, back: str) -> None:
     assert line["written"]["author"] == "Tom (committed by Ana)"
 
 
-def test_discarded_deletion_shows_the_first_writer(world: World, written: Agent) -> None:
+@pytest.mark.parametrize("command", ["checkout .", "checkout CLAUDE.md", "restore CLAUDE.md"])
+@pytest.mark.parametrize("is_undone", [True, False])
+def test_line_restored_from_git_keeps_its_writer(
+    world: World, written: Agent, command: str, is_undone: bool
+) -> None:
     world.git("commit", "-qam", "agent's")
-    world.path("CLAUDE.md").write_text("# Empty\n")
     _look(written)
-    world.git("checkout", ".")
-    assert _line(written)["first"]["by"] == "agent"
+    if is_undone:
+        written.call("undo", "CLAUDE.md")
+    else:
+        world.path("CLAUDE.md").write_text("# Empty\n")
+        _look(written)
+    world.git(*command.split())
+    line = _line(written)
+    assert (line["written"]["by"], line["first"]) == ("agent", None)
 
 
 @pytest.mark.slow
