@@ -414,7 +414,10 @@ MUTATIONS = [
         "return content",
         MEMORY_KEPT,
     ),
-    Mutation(MEMORY_LINES, "if not size or len(starts) != 1 or", "if not starts or", MEMORY_LINED),
+    Mutation(
+        MEMORY_LINES, "if not size or len(numbers) != size or", "if not starts or", MEMORY_LINED
+    ),
+    Mutation(MEMORY_LINES, "or (hunk.removed and not is_together):", ":", MEMORY_LINED),
     Mutation(MEMORY_LINES, '"[redacted" in line or ', "", MEMORY_UNDONE),
     Mutation(MEMORY_LINES, "len(line) > _MAX_LINE or ", "", MEMORY_UNDONE),
     Mutation(MEMORY_LINES, "line if as_seen in shown else", "line if line else", MEMORY_UNDONE),

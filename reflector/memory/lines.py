@@ -210,17 +210,19 @@ def without_change(before: bytes, after: bytes, now: bytes) -> bytes | None:
         for offset in range(size)
     }
     for hunk in reversed(hunks_between(before, after)):
-        start = _start_of(hunk, places)
-        if start is None:
+        numbers = _numbers_of(hunk, places)
+        if numbers is None:
             return None
-        lines[start : start + len(hunk.added)] = hunk.removed
+        lines = _with_hunk_reversed(lines, hunk, numbers)
     return join(lines)
 
 
-def _start_of(hunk: Hunk, places: Mapping[int, int]) -> int | None:
-    """Return the line at which the added lines of a hunk now begin.
+def _numbers_of(hunk: Hunk, places: Mapping[int, int]) -> Sequence[int] | None:
+    """Return the present numbers of the added lines of a hunk, from 0; of a removal, the number of
+    the line below it.
 
     Return None if some of them are missing, or if a removal has other lines above and below it now.
+    Lines that replaced others must be together.
 
     places  the lines that stayed, each one higher because of `_START`
     """
@@ -228,26 +230,40 @@ def _start_of(hunk: Hunk, places: Mapping[int, int]) -> int | None:
     end = first + len(hunk.added)
     # A removal left no line: then the line above it and the one below it.
     lines = range(first, end) if hunk.added else range(first - 1, end + 1)
-    now = [places.get(line) for line in lines]
-    start = now[0]
-    if start is None or now != list(range(start, start + len(now))):
+    now = [places[line] for line in lines if line in places]
+    is_together = now[-1:] == [now[0] + len(lines) - 1] if now else False
+    if len(now) < len(lines) or (hunk.removed and not is_together):
         return None
-    return start - 1 if hunk.added else start
+    return [number - 1 for number in now] if hunk.added else [now[0]]
 
 
 def without_lines(hunks: Sequence[Hunk], now: bytes) -> bytes | None:
     """Return a file without the lines of a change, if only the lines of the change are known.
 
-    Return None unless the lines are in the file exactly once. New lines get the line end of the
-    file's first line.
+    Return None unless the lines are in the file exactly once. Lines that replaced others must be
+    together. New lines get the line end of the file's first line.
     """
     lines = split(now)
     end = "\r\n" if lines and lines[0].endswith("\r\n") else "\n"
     for hunk in reversed(hunks):
-        size = len(hunk.added)
         added, removed = ([f"{line}{end}" for line in part] for part in (hunk.added, hunk.removed))
+        size = len(added)
         starts = [at for at in range(len(lines) - size + 1) if lines[at : at + size] == added]
-        if not size or len(starts) != 1 or added == removed:
+        numbers = [at for start in starts for at in range(start, start + size)]
+        if not starts and not removed and all(lines.count(line) == 1 for line in added):
+            numbers = [lines.index(line) for line in added]
+        if not size or len(numbers) != size or added == removed:
             return None
-        lines[starts[0] : starts[0] + size] = removed
+        lines = _with_hunk_reversed(lines, Hunk(-1, removed, added), numbers)
     return join(lines)
+
+
+def _with_hunk_reversed(lines: Sequence[str], hunk: Hunk, numbers: Sequence[int]) -> list[str]:
+    """Return lines with those that a hunk removed instead of those that it added.
+
+    numbers  of the added lines, or of the line below a removal
+    """
+    start = numbers[0]
+    gone = set(numbers) if hunk.added else set()
+    rest = [line for number, line in enumerate(lines) if number not in gone]
+    return [*rest[:start], *hunk.removed, *rest[start:]]

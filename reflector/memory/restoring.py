@@ -218,7 +218,8 @@ def _without(change: Change, content: bytes | None) -> bytes | None:
         raise _unknown(change)
     if rest is None:
         raise UndoRefused(
-            f"{name} no longer contains the lines of change {change.place}; change the file by hand"
+            f"the lines of change {change.place} in {name}, or the lines beside them, were changed "
+            "later; change the file by hand"
         )
     return rest
 

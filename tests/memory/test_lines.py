@@ -60,6 +60,20 @@ def test_removed_line_returns_between_its_neighbours() -> None:
     assert without_change(before, after, b"new\na\nb\n") == b"new\na\nx\nb\n"
 
 
+def test_lines_with_others_between_are_removed() -> None:
+    before, after, now = b"a\nb\n", b"a\nx\n\ny\nb\n", b"a\nx\nmine\n\ny\nmore\nb\n"
+    assert without_change(before, after, now) == b"a\nmine\nmore\nb\n"
+    hunks = line_change(before, after).hunks
+    assert without_lines(hunks, now) == b"a\nmine\nmore\nb\n"
+    assert without_lines(hunks, now + b"y\n") is None
+
+
+def test_lines_that_replaced_others_stay_together() -> None:
+    before, after, now = b"a\nold\nb\n", b"a\nx\ny\nb\n", b"a\nx\nmine\ny\nb\n"
+    assert without_change(before, after, now) is None
+    assert without_lines(line_change(before, after).hunks, now) is None
+
+
 def test_lines_that_occur_twice_are_not_guessed() -> None:
     hunks = LineChange([Numbered(0, "new")], [Numbered(0, "old")]).hunks
     assert without_lines(hunks, b"new\nnew\n") is None

@@ -76,7 +76,7 @@ def _changed_since(agent: Agent) -> None:
 def test_refused_change_does_not_end_a_review(told: Agent) -> None:
     _changed_since(told)
     ran = told.call("review", keys="ttq")
-    assert "CLAUDE.md no longer contains the lines" in ran.err
+    assert "in CLAUDE.md, or the lines beside them, were changed later" in ran.err
     assert not (told.project / "AGENTS.md").exists()
     assert "1 decision recorded; 1 still to decide." in ran.err
 

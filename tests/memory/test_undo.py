@@ -124,11 +124,18 @@ def test_only_the_lines_are_taken_back(agent: Agent) -> None:
     assert file.read_bytes() == BEFORE + b"\n- Mine.\n"
 
 
+def test_line_added_between_stays(agent: Agent) -> None:
+    added = b"# Rules\n- One.\n- Two.\n- Three.\n"
+    file = _changed(agent, b"# Rules\n", added, added.replace(b"- Two", b"- Mine.\n- Two"))
+    agent.call("undo", _places(agent)[1], "--yes")
+    assert file.read_bytes() == b"# Rules\n- Mine.\n"
+
+
 def test_changed_line_is_not_taken_back(agent: Agent) -> None:
     file = _changed(agent, BEFORE, AFTER, AFTER.replace(b"last", b"never"))
     refused = agent.call("undo", _places(agent)[1], "--yes", code=1)
     assert b"never" in file.read_bytes()
-    assert "CLAUDE.md no longer contains the lines" in refused.err
+    assert "in CLAUDE.md, or the lines beside them, were changed later" in refused.err
     assert "-- Test last.\n+- Test first.\n" in refused.err
 
 
