@@ -62,12 +62,13 @@ def undo(
     names the later change and undoes nothing. If an undo removes several rules, `undo` waits for
     your confirmation. With --dry-run, `undo` shows changes to rules, but not changes to verdicts.
 
-    A memory file is a file that agents load, such as CLAUDE.md. To undo the newest change of a
-    memory file, give the file's path. To undo an older change to a memory file, give the number of
-    the change in `reflector log --memory`. If the memory file has changed again since the change to
-    undo, `undo` writes nothing. With --yes, `undo` restores the lines that the older change
-    touched, and keeps later changes to other lines. --memory SESSION undoes all changes that a
-    session made to memory files.
+    A memory file is a file that agents load, such as CLAUDE.md. If you give the file's path, `undo`
+    reverses the newest change apart from commits, even if the change was committed later. If all
+    changes are commits, `undo` reverses the newest commit of the file. To undo an older change to a
+    memory file, give the number of the change in `reflector log --memory`. If the memory file has
+    changed again since the change to undo, `undo` writes nothing. With --yes, `undo` restores the
+    lines that the older change touched, and keeps later changes to other lines. --memory SESSION
+    undoes all changes that a session made to memory files.
     """
     if memory and what is None:
         raise click.UsageError(

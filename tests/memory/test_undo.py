@@ -488,6 +488,20 @@ def test_commit_of_an_undone_change_is_not_undone(world: World) -> None:
     assert f"change {place} is already undone" in refused
 
 
+def test_undo_of_a_file_skips_commits(world: World) -> None:
+    path = world.path("CLAUDE.md")
+    before = path.read_text()
+    world.begins().edits("CLAUDE.md", "# Rules\n", "# Rules\n\n- By agent.\n", shows=True)
+    world.git("commit", "-qam", "agent's")
+    path.write_text(path.read_text() + "- Committed.\n")
+    world.git("commit", "-qam", "by hand")
+    agent = Agent(world.root, world.home)
+    agent.call("undo", "CLAUDE.md")
+    assert path.read_text() == f"{before}- Committed.\n"
+    agent.call("undo", "CLAUDE.md")
+    assert path.read_text() == before
+
+
 def test_undone_file_names_its_change(agent: Agent) -> None:
     """The undo of an undo is not a change to the file of its own."""
     _changed(agent, BEFORE, AFTER)
