@@ -161,9 +161,8 @@ def print_log(place: Place, topic: str | None, most: int, moment: str | None) ->
     """Print the changes to watched files, newest first: all, or those of a file or a session."""
     with opened(place, moment=moment) as stores:
         changes = changes_in(stores, root_of(place))
-    if topic is not None:
-        changes = _about(place, changes, topic)
-    newest = list(reversed(changes))[: most or None]
+    chosen = changes if topic is None else _about(place, changes, topic)
+    newest = list(reversed(chosen))[: most or None]
     if place.as_json:
         print_json([memory_json(place, change) for change in newest])
         return
@@ -179,28 +178,36 @@ def print_log(place: Place, topic: str | None, most: int, moment: str | None) ->
     )
     if newest:
         not_gits = (change for change in newest if not change.is_gits)
-        ways = ((change, _way_back(place, change)[0]) for change in not_gits)
+        ways = ((change, _way_back(place, change, changes)[0]) for change in not_gits)
         change, command = next((way for way in ways if way[1]), (newest[0], ""))
         note(f"To see change {change.place}: {place.command('show', change.place)}")
         if command:
             note(f"To undo change {change.place}: {command}")
 
 
-def _way_back(place: Place, change: Change) -> tuple[str, str]:
+def _way_back(place: Place, change: Change, changes: Sequence[Change] = ()) -> tuple[str, str]:
     """Return the command that undoes a change now, or the reason why it cannot be undone.
 
-    For a past moment, both are empty.
+    For a past moment, both are empty. Without a ledger, numbers are preliminary, so the command has
+    the file's name if that is enough.
+
+    changes  all changes of the file, and others
     """
     if change.store.until is not None:
         return "", ""
     try:
-        return place.command("undo", *words_of_undo(change)), ""
+        words = words_of_undo(change)
     except UndoRefused as error:
         return "", str(error)
+    of_file = [one for one in changes if one.file == change.file]
+    is_preliminary = place.is_untouched and not change.is_users
+    if is_preliminary and of_file and newest_of(of_file) == change:
+        words[0] = change.file
+    return place.command("undo", *words), ""
 
 
-def _note_way_back(place: Place, change: Change) -> None:
-    command, why = _way_back(place, change)
+def _note_way_back(place: Place, change: Change, changes: Sequence[Change]) -> None:
+    command, why = _way_back(place, change, changes)
     removes = "" if change.before else " and remove the file"
     if command:
         size = "" if change.fact("kind") == "deleted" else f" ({_size(change)})"
@@ -317,6 +324,7 @@ def print_change(place: Place, text: str) -> None:
         change = _needed(place, stores, text)
         words = words_before(stores, change)
         lines = change.difference
+        changes = changes_in(stores)
     if place.as_json:
         whole = memory_json(place, change)
         print_json(ShownMemoryJson(**asdict(whole), words=words, difference=lines))
@@ -326,7 +334,7 @@ def print_change(place: Place, text: str) -> None:
     if words:
         say(f'after you wrote: "{words}"')
     print_difference(lines or ["reflector does not know the lines of this change."])
-    _note_way_back(place, change)
+    _note_way_back(place, change, changes)
 
 
 def print_blame(place: Place, file: str, moment: str | None) -> None:
@@ -373,7 +381,7 @@ def print_blame_of_line(
     else:
         if _shows_numbers(line):
             note_numbers(place)
-        _print_line(place, file, line, session)
+        _print_line(place, file, line, changes, session)
         _note_unrecorded(place, file, [line])
     return evidence, begins
 
@@ -514,7 +522,9 @@ def _shows_numbers(line: Line) -> bool:
     return is_by_author or bool(line.was or line.origin)
 
 
-def _print_line(place: Place, file: str, line: Line, session: str) -> None:
+def _print_line(
+    place: Place, file: str, line: Line, changes: Sequence[Change], session: str
+) -> None:
     say(f"{shown_name(file)}:{line.number}  {line.text}")
     change = line.written
     if change is None:
@@ -528,7 +538,7 @@ def _print_line(place: Place, file: str, line: Line, session: str) -> None:
     print_facts(_history_rows(line, change), 8)
     # An undo of a commit would also take back what colleagues wrote.
     if not change.is_gits and _way_back(place, change)[0]:
-        _note_way_back(place, change)
+        _note_way_back(place, change, changes)
     if session:
         note(f"To see the session: {session}")
 

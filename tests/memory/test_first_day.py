@@ -61,6 +61,19 @@ def test_numbers_without_a_ledger_are_preliminary(old: Agent, ledger_url: str) -
     assert told not in old.call("blame", "CLAUDE.md").err
 
 
+@pytest.mark.parametrize("question", ["log --memory", "show 2", "blame CLAUDE.md:4"])
+def test_preliminary_number_is_not_for_undo(old: Agent, ledger_url: str, question: str) -> None:
+    """Another command may begin a ledger, and then the number has another meaning."""
+    if not ledger_url.startswith("sqlite"):
+        pytest.skip("a configured ledger is always there")
+    assert "reflector undo CLAUDE.md --yes\n" in old.call(*question.split()).err
+    old.call("add", "pat", "Run the tests")
+    old.call("log", "--memory")
+    (place,) = [each["place"] for each in old.json("log", "--memory") if each["by"] == "agent"]
+    words = question.replace("2", place).split()
+    assert f"reflector undo {place} --yes\n" in old.call(*words).err
+
+
 def _files(agent: Agent) -> set[str]:
     return {
         str(path)
