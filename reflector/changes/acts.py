@@ -87,8 +87,7 @@ def newest(ledger: Ledger) -> Act:
             changes.append(event)
         else:
             evidence.append(_evidence_of(ledger, event))
-    reason = "undo" if changes else f"undid position {evidence[0].position}"
-    return Act(changes, evidence, reason)
+    return Act(changes, evidence) if changes else Act.of_evidence(evidence)
 
 
 class _YourActs(NamedTuple):

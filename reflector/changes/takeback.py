@@ -83,7 +83,7 @@ def act_named(ledger: Ledger, text: str) -> Act | None:
     retractions = [event for event in evidence if event.type == EVIDENCE_RETRACTED]
     if not retractions:
         raise NothingToUndo(f"no event in {text} changed a rule; see `reflector log`")
-    return _evidence(retractions)
+    return Act.of_evidence(retractions)
 
 
 def act_of(ledger: Ledger, events: Sequence[Event], session_id: str | None = None) -> Act:
@@ -110,11 +110,7 @@ def act_of(ledger: Ledger, events: Sequence[Event], session_id: str | None = Non
             f"the {event.type} at position {event.position} did not change a rule or a "
             f"count, so it cannot be undone; {way_out}"
         )
-    return _evidence(events)
-
-
-def _evidence(events: Sequence[Event]) -> Act:
-    return Act((), events, f"undid position {events[0].position}")
+    return Act.of_evidence(events)
 
 
 def removed_by(ledger: Ledger, act: Act) -> list[str]:

@@ -195,6 +195,13 @@ class Act(NamedTuple):
     reason: str = "undo"
     is_imported: bool = False
 
+    @classmethod
+    def of_evidence(cls, events: Sequence[Event]) -> Act:
+        """Return the act of evidence. Its reason must be true in each ledger, so it does not
+        contain a position.
+        """
+        return cls((), events, f"undid event {events[0].event_id[:8]}")
+
 
 def imported(ledger: Ledger, merged: Event) -> Act:
     """Return the events that came with a `ledger.merged`.

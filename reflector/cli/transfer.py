@@ -371,7 +371,6 @@ def _load(place: Place, file: Path) -> None:
             f"is kept as {loaded.kept}"
         )
     if not place.answers(loaded):
-        click.echo(loaded.head)
         note(f"{counted(loaded.head.position, 'event')} imported. Next: {place.command('list')}")
     _print_trials(place, loaded.trials, is_moved=not project.config.ledger_url)
 
@@ -392,7 +391,6 @@ def _print_trials(place: Place, trials: Iterable[Trial], *, is_moved: bool) -> N
 
 
 def _print_merged(place: Place, merged: Merged) -> None:
-    click.echo(merged.head)
     for old, new in merged.renamed.items():
         say(f"The file's rule {old} has the name {new} in this ledger")
     if merged.forward:

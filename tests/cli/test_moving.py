@@ -58,9 +58,29 @@ def test_a_file_of_another_history_is_kept_aside(told: Agent, other: Agent, tmp_
 
 
 @pytest.mark.usefixtures("told")
-def test_import_prints_its_result_once(other: Agent, tmp_path: Path) -> None:
-    loaded = other.call("import", tmp_path / "ledger.ndjson")
-    assert loaded.err.count("imported. Next: reflector list") == 1
+@pytest.mark.parametrize("begins_empty", [True, False])
+def test_import_prints_words_without_hashes(
+    other: Agent, tmp_path: Path, begins_empty: bool
+) -> None:
+    if not begins_empty:
+        other.call("add", "mis", "Ask before you push.")
+    loaded = other.call("import", tmp_path / "ledger.ndjson", *[] if begins_empty else ["--rename"])
+    assert loaded.err.count("imported. Next: reflector list") == begins_empty
+    assert "pl1:" not in loaded.out
+
+
+@pytest.mark.usefixtures("told")
+def test_import_has_no_trial_run(other: Agent, tmp_path: Path) -> None:
+    refused = other.call("import", tmp_path / "ledger.ndjson", "--dry-run", code=2)
+    assert "adopt" not in refused.err
+
+
+def test_undone_verdict_is_named_by_its_id(told: Agent) -> None:
+    verdict = told.events("reflection.completed")[-1]
+    told.call("undo", verdict["position"], "--yes")
+    (retraction,) = told.events("evidence.retracted")
+    assert retraction["data"]["reason"] == f"undid event {verdict['event_id'][:8]}"
+    assert f"at position {verdict['position']}" in told.call("show", verdict["event_id"][:8]).out
 
 
 @pytest.mark.postgres
