@@ -197,8 +197,8 @@ def counts_of(
     by_session = dict[str, PartCounts]()
     for file in sorted(files, key=lambda file: file.counts.began):
         by_session.setdefault(file.session_id, PartCounts()).join(file.counts)
-    gone = counts_beside(project, by_session.keys(), typed.most, typed.since)
-    every_session = gone | by_session
+    gone = counts_beside(project, by_session, typed.most, typed.since)
+    every_session = by_session | gone
     for session_id, session in every_session.items():
         for key in used.keys() & session.marks:
             used[key].add(session_id)

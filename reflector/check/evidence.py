@@ -131,8 +131,9 @@ def evidence_of(
     if only_seen and not any(each.deed for each in deeds):
         return None
     look = Look(found, Plan(""), births)
-    kept = counts_beside(project, sessions.keys(), look.typed.most, look.typed.since).values()
-    gone = sum(counted.key in counts.rules for counts in kept)
+    found_counts = {name: session.counts for name, session in sessions.items()}
+    kept = counts_beside(project, found_counts, MOST_SESSIONS)
+    gone = sum(counted.key in kept[name].rules for name in kept.keys() - sessions)
     if not line.is_rule:
         return LineEvidence([_fact_words(alone, deeds)], deeds, gone)
     facts = page_facts(project, advice, look, judged_of(project, lines, look))

@@ -78,26 +78,31 @@ def counted_event(window: NewEvent, rules: RuleSet, counts: PartCounts) -> NewEv
 
 
 def counts_beside(
-    project: Project, found: Set[str], most: int, since: datetime | None
+    project: Project, found: Mapping[str, PartCounts], most: int, since: datetime | None = None
 ) -> dict[str, PartCounts]:
-    """Return the recorded counts of the newest sessions beside others, by session.
+    """Return the recorded counts of sessions of which the transcripts contain less, by session:
+    those without a transcript, the newest, and those whose transcript was cut short.
 
-    found  the sessions whose transcripts the command reads
+    found  the counts of the transcripts that the command reads
     most   the most sessions together with these
     since  the earliest beginning of a session; None for any
     """
-    room = most - len(found)
-    if room <= 0 or not project.has_ledger():
+    if not project.has_ledger():
         return {}
     with project.open_ledger() as ledger:
         recorded = fold_ledger(CountsFold(), ledger)
+    cut = {
+        session_id: recorded[session_id]
+        for session_id, counts in found.items()
+        if session_id in recorded and recorded[session_id].steps > counts.steps
+    }
     beside = [
         (session_id, counts)
         for session_id, counts in recorded.items()
         if session_id not in found and _is_since(counts.began, since)
     ]
-    beside.sort(key=lambda session: session[1].began)
-    return dict(beside[-room:])
+    beside.sort(key=lambda session: session[1].began, reverse=True)
+    return {**dict(beside[: max(0, most - len(found))]), **cut}
 
 
 def _is_since(began: str, since: datetime | None) -> bool:
@@ -135,11 +140,16 @@ class CountsFold:
 
     def answer(self) -> dict[str, PartCounts]:
         sessions: dict[str, PartCounts] = {}
+        steps_of: dict[str, int] = {}
         for event in self._events:
             window_id = event.target_id or ""
             if self._book.active(window_id):
                 session = sessions.setdefault(event.session_id or window_id, PartCounts())
-                session.join(_counts_in(event.facts))
+                counts = _counts_in(event.facts)
+                # Two machines may have counted different rules in the same window.
+                counts.steps = max(0, counts.steps - steps_of.setdefault(window_id, 0))
+                steps_of[window_id] += counts.steps
+                session.join(counts)
         return sessions
 
 

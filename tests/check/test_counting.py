@@ -262,6 +262,19 @@ def test_deleted_transcript_counts_by_its_event(agent: Agent, project: Project) 
     assert before.since == Counts(1, 1, 1, ran=1, done=1)
 
 
+@pytest.mark.parametrize("records", [1, 3])
+def test_cut_transcript_keeps_its_recorded_counts(
+    agent: Agent, project: Project, records: int
+) -> None:
+    (agent.project / "CLAUDE.md").write_text(f"# Rules\n\n- {LINT.text}\n")
+    session = _linted()
+    agent.hands("SessionEnd", session.write(agent.home / "s-1.jsonl"), drain=True)
+    before = _counts(project, _found(agent.home, session), LINT).by_rule[LINT.key]
+    session.records = session.records[:records]
+    after = _counts(project, _found(agent.home, session), LINT).by_rule[LINT.key]
+    assert after.since == before.since == Counts(1, 1, 1, ran=1, done=1)
+
+
 def test_wishes_survive_deleted_transcripts(agent: Agent, project: Project) -> None:
     (agent.project / "CLAUDE.md").write_text(f"# Rules\n\n- {LINT.text}\n- {NPM.text}\n")
     said = (

@@ -88,6 +88,17 @@ def test_earlier_window_may_have_read_a_file(ledger: Ledger, tmp_path: Path) -> 
     assert not _counts(ledger)["s-1"].marks.get(rule.key, Marks()).written
 
 
+def test_window_of_two_machines_has_its_steps_once(
+    ledger: Ledger, tmp_path: Path, rules: RuleSet
+) -> None:
+    _taken(ledger, _session(), tmp_path, rules)
+    [event] = ledger.events(types=[ev.RULE_COUNTED])
+    about = (event.actor, event.occurred_at, event.session_id)
+    other = ev.NewEvent(event.type, "other", event.facts, *about, target_id=event.target_id)
+    ledger.append([other])
+    assert _counts(ledger)["s-1"].steps == 2
+
+
 def test_counts_are_as_of_a_position(ledger: Ledger, tmp_path: Path, rules: RuleSet) -> None:
     before = ledger.head().position
     _taken(ledger, _session(), tmp_path, rules)
