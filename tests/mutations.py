@@ -328,13 +328,16 @@ MUTATIONS = [
     Mutation(
         MEMORY_COMMANDS, "latest = change.time - 1 if", "latest = change.time if", MEMORY_COMMANDED
     ),
-    Mutation(MEMORY_COMMANDS, "len(line.split()) >= _LEAST_WORDS and", "", MEMORY_COMMANDED),
+    Mutation(
+        MEMORY_COMMANDS, "is_long and command.wrote(line)", "command.wrote(line)", MEMORY_COMMANDED
+    ),
     Mutation(
         MEMORY_COMMANDS,
         "parts[command.began > _end_of(step)]",
         "parts[False]",
         MEMORY_COMMANDED,
     ),
+    Mutation(MEMORY_COMMANDS, "if len(sessions) == 1 else _NONE", "", MEMORY_COMMANDED),
     Mutation(
         MEMORY_CALLS, "for call in calls if call.is_shell]", "for call in calls]", MEMORY_NAMED
     ),

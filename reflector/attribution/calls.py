@@ -199,7 +199,7 @@ class Call(NamedTuple):
         if not (before.is_known and after.is_known):
             return is_last
         change = _words_of_change(before.bytes or b"", after.bytes or b"")
-        words = _words(_bytes(self.text))
+        words = _words_in(self.text)
         if _has_all(words, change.changed) or _has_all(words, change.whole):
             return True
         has_added_line = any(_has_all(words, line) for line in change.added)
@@ -215,7 +215,7 @@ class Call(NamedTuple):
         words.
         """
         changed = _words(old) ^ _words(new)
-        return len(changed) > 1 and changed <= _words(_bytes(self.text))
+        return len(changed) > 1 and changed <= _words_in(self.text)
 
 
 class _ChangeWords(NamedTuple):
@@ -238,8 +238,14 @@ def _words_of_change(before: bytes, after: bytes) -> _ChangeWords:
     return _ChangeWords(changed, _words(*new), [_words(line) for line in new - old])
 
 
+@lru_cache(maxsize=256)  # a command is asked for each line
 def _unquoted(text: bytes) -> bytes:
     return re.sub(rb"[\\'\"`]", b"", text)
+
+
+@lru_cache(maxsize=256)  # a command is asked for each line
+def _words_in(text: str) -> set[bytes]:
+    return _words(_bytes(text))
 
 
 def _words(*lines: bytes) -> set[bytes]:

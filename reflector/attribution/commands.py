@@ -7,12 +7,15 @@ text contains the whole line, or all words that differ from the line before.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Iterator, Sequence
 from difflib import SequenceMatcher
+from itertools import compress
 from operator import attrgetter
+from typing import NamedTuple
 
 from reflector.attribution.calls import Call
-from reflector.attribution.steps import UNSEEN_CONTENT, Author, Content, Step, content_of
+from reflector.attribution.steps import UNSEEN_CONTENT, Author, Step, content_of
 from reflector.events.memory import AGENT
 
 #: The longest time in seconds between the recorded time of a commit and the commit.
@@ -21,6 +24,9 @@ LATE_S = 0.999
 _LEAST_WORDS = 4
 #: The most pairs of lines to compare.
 _MOST_COMPARED = 4_000_000
+#: The place of no command, after all others.
+_NONE = sys.maxsize
+_BEGAN = attrgetter("began")
 
 
 def steps_of_commands(commands: Sequence[Call], known: Sequence[Step]) -> Iterator[Step]:
@@ -29,7 +35,7 @@ def steps_of_commands(commands: Sequence[Call], known: Sequence[Step]) -> Iterat
     known  the other changes; a tool call shows the version before it, and all others that after
     """
     for file in dict.fromkeys(command.file for command in commands):
-        waiting = [command for command in commands if command.file == file]
+        waiting = sorted((each for each in commands if each.file == file), key=_BEGAN)
         last = Step(file, UNSEEN_CONTENT, UNSEEN_CONTENT, Author(AGENT), 0.0)
         for step in sorted((step for step in known if step.file == file), key=_end_of):
             seen = step.before if step.author.by == AGENT else step.after
@@ -45,7 +51,7 @@ def steps_of_commands(commands: Sequence[Call], known: Sequence[Step]) -> Iterat
 
 def with_commands(steps: Iterable[Step], calls: Iterable[Call]) -> Iterator[Step]:
     """Yield the changes to a file with those by commands that are a part of a commit."""
-    waiting = [call for call in calls if call.is_shell]
+    waiting = sorted((call for call in calls if call.is_shell), key=_BEGAN)
     since = 0.0
     for step in steps:
         if step.is_commit:
@@ -68,54 +74,93 @@ def _parted(commands: Iterable[Call], step: Step) -> tuple[list[Call], list[Call
     return parts
 
 
-def _parts_of(change: Step, commands: Iterable[Call], since: float) -> Iterator[Step]:
+def _parts_of(change: Step, commands: Sequence[Call], since: float) -> Iterator[Step]:
     """Yield the parts of a change that commands made, from one known version to another.
 
     since  the time of the change before
     """
     before = change.before
-    after = change.after
-    if not (before.is_known and after.is_known):
+    if not (before.is_known and change.after.is_known and commands):
         return
-    # Of several commands with the same lines, the last one counts.
-    last = {_part_of(command, before, after): command for command in commands}
+    pieces = list(_pieces(commands, before.bytes or b"", change.after.bytes or b""))
     # In the log, a commit comes after its parts.
     latest = change.time - 1 if change.is_commit else change.time
-    for command in sorted(last.values(), key=attrgetter("began")):
-        part = _part_of(command, before, after)
-        if part != before:
-            time = max(since, min(command.time, latest))
-            yield Step(change.file, before, part, command.author, time)
-            before = part
+    for place in sorted({piece.command for piece in pieces} - {_NONE}):
+        lines = [line for piece in pieces for line in piece.lines_after(place)]
+        after = content_of(b"".join(lines))
+        command = commands[place]
+        time = max(since, min(command.time, latest))
+        yield Step(change.file, before, after, command.author, time)
+        before = after
 
 
-def _part_of(command: Call, before: Content, after: Content) -> Content:
-    """Return a version with those lines of a change that a command wrote."""
-    old, new = ((content.bytes or b"").splitlines(keepends=True) for content in (before, after))
+class _Piece(NamedTuple):
+    """Consecutive lines before and after a change.
+
+    command  the place of the command that changed them
+    """
+
+    removed: Sequence[bytes]
+    added: Sequence[bytes]
+    command: int = _NONE
+
+    def lines_after(self, command: int) -> Sequence[bytes]:
+        """Return the lines after the commands up to one."""
+        return self.added if self.command <= command else self.removed
+
+
+def _pieces(commands: Sequence[Call], before: bytes, after: bytes) -> Iterator[_Piece]:
+    """Yield the lines of two versions with the commands that changed them."""
+    old, new = (content.splitlines(keepends=True) for content in (before, after))
     if len(old) * len(new) > _MOST_COMPARED:
-        return before
-    lines: list[bytes] = []
-    changes = SequenceMatcher(None, old, new, autojunk=False).get_opcodes()
-    for _, start, end, new_start, new_end in changes:
-        lines += _lines_of(command, old[start:end], new[new_start:new_end])
-    return content_of(b"".join(lines)) if lines != old else before
+        return
+    compared = SequenceMatcher(None, old, new, autojunk=False).get_opcodes()
+    for tag, start, end, new_start, new_end in compared:
+        removed = old[start:end]
+        added = new[new_start:new_end]
+        if tag == "equal":
+            yield _Piece(removed, added)
+        elif len(removed) == len(added):
+            for pair in zip(removed, added, strict=True):
+                yield _Piece(pair[:1], pair[1:], _writer_of_pair(commands, *pair))
+        else:
+            whole = _writer_of_all(commands, removed, added)
+            if whole != _NONE:
+                yield _Piece(removed, added, whole)
+                continue
+            yield _Piece(removed, ())
+            for line in added:
+                yield _Piece((), (line,), _writer_of(commands, line))
 
 
-def _lines_of(command: Call, removed: list[bytes], added: list[bytes]) -> list[bytes]:
-    """Return consecutive lines after the part of their change that a command made."""
-    if len(removed) == len(added):
-        pairs = zip(removed, added, strict=True)
-        return [
-            new if _wrote_long(command, new) or command.reworded(old, new) else old
-            for old, new in pairs
-        ]
+def _writer_of(commands: Sequence[Call], line: bytes) -> int:
+    """Return the last command that contains a line that another author does not write by chance."""
+    is_long = len(line.split()) >= _LEAST_WORDS
+    return _last(is_long and command.wrote(line) for command in commands)
+
+
+def _writer_of_pair(commands: Sequence[Call], old: bytes, new: bytes) -> int:
+    """Return the command that replaced a line by another; none if there are several sessions."""
+    writer = _writer_of(commands, new)
+    if writer != _NONE:
+        return writer
+    has_words = [command.reworded(old, new) for command in commands]
+    sessions = {each.author.session for each in compress(commands, has_words)}
+    return _last(has_words) if len(sessions) == 1 else _NONE
+
+
+def _writer_of_all(
+    commands: Sequence[Call], removed: Sequence[bytes], added: Sequence[bytes]
+) -> int:
+    """Return the last command that contains all changed lines."""
     texts = [line for line in (*removed, *added) if line.strip()]
-    long = [line for line in added if _wrote_long(command, line)]
-    if long and all(map(command.wrote, texts)):
-        return added
-    return [*removed, *long]
+    writers = {_writer_of(commands, line) for line in added}
+    return _last(
+        place in writers and all(map(command.wrote, texts))
+        for place, command in enumerate(commands)
+    )
 
 
-def _wrote_long(command: Call, line: bytes) -> bool:
-    """Return whether a command contains a line that another author does not write by chance."""
-    return len(line.split()) >= _LEAST_WORDS and command.wrote(line)
+def _last(conditions: Iterable[bool]) -> int:
+    """Return the place of the last condition that is true."""
+    return max((place for place, is_true in enumerate(conditions) if is_true), default=_NONE)

@@ -131,6 +131,29 @@ def test_commands_of_two_sessions_have_their_lines(world: World, agent: Agent) -
     assert named == [session.id for session in sessions]
 
 
+@pytest.mark.parametrize(
+    ("replacements", "writers"),
+    [
+        (("- Rule 1./- Use law number 1.", "- Rule 2./- Use law number 2."), [0, 1]),
+        (("Rule 1/Law 1", "Rule 2/Law 2"), [None, None]),
+    ],
+)
+def test_similar_commands_have_their_own_lines(
+    world: World, agent: Agent, replacements: tuple[str, str], writers: list[int | None]
+) -> None:
+    world.path("CLAUDE.md").write_text("- Rule 1.\n\n- Rule 2.\n")
+    world.git("commit", "-qam", "rules")
+    time.sleep(1 - time.time() % 1)  # git's clock has whole seconds
+    agent.call("log", "--memory")
+    sessions = [world.begins(), world.begins()]
+    for session, replacement in zip(sessions, replacements, strict=True):
+        session.runs("CLAUDE.md", f"sed -i 's/{replacement}/' CLAUDE.md")
+    world.git("commit", "-qam", "laws")
+    names = {session.id: place for place, session in enumerate(sessions)}
+    lines = agent.json("blame", "CLAUDE.md")
+    assert [names.get(lines[place]["written"]["session"]) for place in (0, 2)] == writers
+
+
 def test_undo_reverses_a_committed_command(world: World, agent: Agent) -> None:
     before = world.path("CLAUDE.md").read_bytes()
     world.begins().runs("CLAUDE.md", f"{_ECHO}\ngit commit -qam rules")
