@@ -29,7 +29,6 @@ def closing(
     """
     steps = [*_first_look(facts, command)]
     rules_are_newer = _rules_are_newer(facts)
-    no_evidence_yet = rules_are_newer or (not plan.shares and _is_undated(facts))
     if elsewhere := facts.elsewhere:
         number = counted(elsewhere.sessions, "session")
         reason = f"{number} ran in {elsewhere.folder}, {elsewhere.why}. To count these sessions"
@@ -37,7 +36,7 @@ def closing(
     elif not facts.sessions:
         reason = "Use an agent in this folder, or go to a folder with sessions. Then run"
         steps.append(Step(reason, command("check")))
-    elif no_evidence_yet:
+    elif rules_are_newer or (not plan.shares and _is_undated(facts)):
         steps.append(Step("After your next session, run", command("check")))
     if plan.shares and not rules_are_newer:
         steps.append(_judge_line(facts, plan, typed, command))

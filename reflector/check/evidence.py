@@ -131,8 +131,8 @@ def evidence_of(
     if only_seen and not any(each.deed for each in deeds):
         return None
     look = Look(found, Plan(""), births)
-    found_counts = {name: session.counts for name, session in sessions.items()}
-    kept = counts_beside(project, found_counts, MOST_SESSIONS)
+    in_files = {name: session.counts for name, session in sessions.items()}
+    kept = counts_beside(project, in_files, MOST_SESSIONS)
     gone = sum(counted.key in kept[name].rules for name in kept.keys() - sessions)
     if not line.is_rule:
         return LineEvidence([_fact_words(alone, deeds)], deeds, gone)
@@ -284,7 +284,7 @@ def _summary(rule: RuleFacts, speech: Speech) -> list[str]:
     words = words or [*filter(None, [category_words(rule)]), *known_words(rule, speech)]
     if rule.unknown.sessions:
         total = counted(rule.counts.sessions, "session")
-        words.append(f"certainly newer than the rule: {rule.since.sessions} of {total}")
+        words.append(f"{rule.since.sessions} of {total} certainly started with the rule")
     return words
 
 

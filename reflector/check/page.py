@@ -41,14 +41,14 @@ _MAX_NAME = 1_000
 def page_lines(facts: PageFacts, today: date, *, whole: bool = False) -> list[str]:
     """Return the lines of the page. With `whole`, the page contains every rule in full."""
     rules_by_part = parts(facts.rules)
+    head = [*_head(facts)]
+    steps = [*_steps(facts.closing)]
     if whole:
-        lines = [*_head(facts), *_whole_rows(facts, today)]
+        lines = [*head, *_whole_rows(facts, today)]
         lines += _whole_parts(rules_by_part, Speech(facts.agent, today))
         lines += _whole_facts(facts)
-        return [*lines, *_steps(facts.closing)]
-    head = [*_head(facts)]
+        return [*lines, *steps]
     tail = [*_tail(facts, rules_by_part)]
-    steps = [*_steps(facts.closing)]
     room = HEIGHT - len(head) - len(tail) - len(steps) - 1
     return [*(cut(line, WIDTH) for line in [*head, *_look(facts, today, room), *tail]), *steps]
 

@@ -185,7 +185,8 @@ def category_words(rule: RuleFacts) -> str:
     """Return the reason why a rule is in its part of the page; "" if its counts show the reason."""
     part = part_of(rule)
     if part is Part.JUDGE:
-        return f"needs a judge: {_why_a_judge(rule)}"
+        why = _why_a_judge(rule)
+        return f"needs a judge: {why}" if why else "no session was counted"
     if part is Part.UNSEEN:
         return f"did not come up in {counted(rule.counts.sessions, 'session')}"
     return "no session since the rule was added" if part is Part.NEW else ""
@@ -195,7 +196,7 @@ def _why_a_judge(rule: RuleFacts) -> str:
     if rule.judged_since.asked:
         return "a judge has read too few sessions"
     if not rule.counts.sessions:
-        return "no session was counted"
+        return ""
     if rule.lacks_start:
         session = rule.occasion.replace("sessions", "a session", 1)
         return f"the transcript of {session} does not contain the session's start"
@@ -377,8 +378,9 @@ def _doubted(rule: RuleFacts) -> int:
 
 
 def _doubted_words(rule: RuleFacts, _: Speech) -> str:
-    shares = _no(rule.judged_since.followed)
-    return _share_words("broken in", shares, "that a judge read, too few to tell")
+    return _share_words(
+        "broken in", _no(rule.judged_since.followed), "that a judge read, too few to tell"
+    )
 
 
 #: The signal of your own words, which does not show whether the agent followed the rule.

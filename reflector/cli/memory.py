@@ -568,7 +568,7 @@ def _history_rows(line: Line, change: Change) -> Iterator[tuple[str, str]]:
     for former in line.was[:_MOST_FORMER]:
         origin = ""
         if former.written is not None:
-            origin = f" ({_short_who(former.written)}, {_day(former.written)})"
+            origin = f" (change {former.written.place}, {_writing_words(former.written)})"
         yield "was", f'"{former.text}"{origin}'
     if len(line.was) > _MOST_FORMER:
         yield "", f"and {counted(len(line.was) - _MOST_FORMER, 'more line')}"

@@ -279,7 +279,7 @@ def _print_evidence(place: Place, line: str, moment: str | None) -> None:
         if row is None or not row.is_rule:
             return
         counts = _worth(asked, row, _steps_of(asked, row))
-        rows = [("" if number else "since", text) for number, text in enumerate(counts)]
+        rows = [("" if number else "use", text) for number, text in enumerate(counts)]
         print_facts([("rule", f"{row.name}  {row.text}"), *rows], 8)
         note(f"To see the verdicts on {row.name}: {place.command('blame', row.name)}")
 

@@ -335,15 +335,15 @@ def _print_plan(found: Plan, *, placebo: bool = False) -> None:
         ends = "such trials do not end within a year" if length.weeks is None else half
         say(f"  {length.points:2} percentage points: {ends}")
     costs = [
-        f"{length.points} percentage points in {length.with_placebo:,} instead of "
-        f"{length.sessions:,} sessions"
+        f"{length.with_placebo:,} sessions instead of {length.sessions:,} for {length.points} "
+        "percentage points"
         for length in found.lengths
         if length.with_placebo and length.sessions
     ]
     if costs:
         needed = "The placebo arm" if placebo else "A placebo arm (trial start --placebo)"
         longer = f"{needed} makes a trial 50 % longer"
-        note(f"{longer}. Half of such trials detect {', '.join(costs)}.")
+        note(f"{longer}. Half of such trials then end within {', and '.join(costs)}.")
     if found.lengths[-1].weeks is None:
         note("You have too few sessions for a trial; compare on tasks with `reflector trial run`.")
 

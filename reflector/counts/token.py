@@ -69,6 +69,7 @@ _SHOWN = {
     PASSED: "committed after {} passed",
     READ: "read {}",
     READ_FIRST: "read a file before the edit",
+    STAGED: "staged {}",
     SUPPRESSED: "suppressed {}",
     UNREAD: "edited a file without reading it first",
 }

@@ -70,6 +70,8 @@ _EMPTY_TREES = {
     64: b"6ef19b41225c5369f1c104d45d8d85efa9b057b53b14b4b9b939dd74decc5321",
 }
 _NO_COMMIT = b""
+#: The version of the answers. It changes if a history would give another answer.
+_VERSION = "2"
 _CHANGED_FILE = lazy_pattern(rb":\d{6} \d{6} (\w+) (\w+) \w\0([^\0]+)\0")
 _REFLOG_ENTRY = lazy_pattern(rb"^(\w+) (\w+) .*> (\d+) [+-]\d{4}", re.MULTILINE)
 
@@ -229,7 +231,7 @@ class _Git:
 
     def digest(self, texts: Iterable[str]) -> str:
         """Return a digest of everything that determines the history of these texts."""
-        question = [*sorted(self._paths), "", *sorted(texts)]
+        question = [_VERSION, *sorted(self._paths), "", *sorted(texts)]
         return sha256(
             b"\0".join([self._head, self._reflog, *map(os.fsencode, question)])
         ).hexdigest()

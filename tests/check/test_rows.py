@@ -187,6 +187,12 @@ def test_session_of_unknown_start_may_know_the_rule() -> None:
     assert part_of(replace(facts, unknown=counts(0))) is Part.NEW
 
 
+def test_without_sessions_no_judge_is_missed() -> None:
+    unseen = rule(since=counts(0))
+    assert part_of(unseen) is Part.JUDGE
+    assert category_words(unseen) == "no session was counted"
+
+
 def test_rule_perhaps_followed_earlier_needs_a_judge() -> None:
     """Its occasion came up only in sessions whose begin is missing."""
     unknown = rule(**_RUNS, is_before=True, lacks_start=True)

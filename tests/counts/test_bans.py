@@ -300,6 +300,7 @@ def test_rule_is_loaded_at_its_files(message: Message, *, is_loaded: bool) -> No
         (TITLES, "wrote a title of more than 50 characters"),
         ("Never amend commits.", "amended a commit"),
         ("Never read `.env`.", "read `.env`"),
+        ("Never commit `.env` files.", "staged `.env`"),
     ],
 )
 def test_token_has_a_name_for_the_page(rule: str, shown: str) -> None:

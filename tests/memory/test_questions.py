@@ -333,6 +333,14 @@ def test_way_back_shows_the_size_of_the_change(world: World, asked: Agent) -> No
     assert "To undo all of this change (+2 -1): reflector undo 2\n" in offered
 
 
+def test_former_line_names_its_change(world: World, asked: Agent) -> None:
+    asked.call("log", "--memory")
+    world.begins().edits("CLAUDE.md", "make test", "make check")
+    shown = asked.call("blame", "CLAUDE.md:3").out
+    (former,) = (line for line in shown.splitlines() if line.startswith("was "))
+    assert re.search(r'"- Run make test\." \(change 1, .* in commit [0-9a-f]{7}, by ', former)
+
+
 def test_number_after_an_author_is_explained(asked: Agent) -> None:
     asked.call("log", "--memory")
     explained = (

@@ -239,7 +239,7 @@ def test_a_plan_shows_the_sessions_of_a_placebo(agent: Agent) -> None:
     costs = {length["points"]: (length["sessions"], length["with_placebo"]) for length in lengths}
     assert all(costs[30])
     assert costs[30][1] == pytest.approx(1.5 * costs[30][0], abs=1)
-    assert f"30 percentage points in {costs[30][1]:,} instead of" in agent.call("trial", "plan").err
+    assert f"{costs[30][1]:,} sessions instead of" in agent.call("trial", "plan").err
 
 
 def test_the_placebo_is_half_of_its_comparison(agent: Agent) -> None:
