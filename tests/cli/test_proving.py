@@ -68,7 +68,7 @@ def test_unknown_ref_is_named_and_never_executed(
     for ref, told in (
         *dict.fromkeys(
             ("v9.9", "v9.9:x", "docs", "v1.2:gone.txt", "v1.2:docs", "", "a\nb", ":docs/gone"),
-            "git does not find such a file in this project. Name a file as REV:PATH",
+            "or a file in git. Name a file in git as REV:PATH",
         ).items(),
         ("v1.2:.claude/playbook.json", "--anchor"),
         ("HEAD:large.txt", "bytes, but a file of heads has at most"),
