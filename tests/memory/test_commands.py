@@ -108,6 +108,7 @@ def test_commit_of_other_words_is_not_the_agents(
     assert _by(agent, text) == "commit"
 
 
+@pytest.mark.slow
 def test_line_after_an_older_commit_is_yours(world: World, agent: Agent) -> None:
     """Another commit of the file is between the command and the line."""
     world.begins().runs("CLAUDE.md", _ECHO)
