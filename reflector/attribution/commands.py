@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Iterator, Sequence
-from difflib import SequenceMatcher
 from itertools import compress
 from operator import attrgetter
 from typing import NamedTuple
@@ -17,13 +16,12 @@ from typing import NamedTuple
 from reflector.attribution.calls import Call
 from reflector.attribution.steps import UNSEEN_CONTENT, Author, Step, content_of
 from reflector.events.memory import AGENT
+from reflector.text.compared import compared
 
 #: The longest time in seconds between the recorded time of a commit and the commit.
 LATE_S = 0.999
 #: The fewest words, such as `-`, of a line that another author does not write by chance.
 _LEAST_WORDS = 4
-#: The most pairs of lines to compare.
-_MOST_COMPARED = 4_000_000
 #: The place of no command, after all others.
 _NONE = sys.maxsize
 _BEGAN = attrgetter("began")
@@ -112,10 +110,7 @@ class _Piece(NamedTuple):
 def _pieces(commands: Sequence[Call], before: bytes, after: bytes) -> Iterator[_Piece]:
     """Yield the lines of two versions with the commands that changed them."""
     old, new = (content.splitlines(keepends=True) for content in (before, after))
-    if len(old) * len(new) > _MOST_COMPARED:
-        return
-    compared = SequenceMatcher(None, old, new, autojunk=False).get_opcodes()
-    for tag, start, end, new_start, new_end in compared:
+    for tag, start, end, new_start, new_end in compared(old, new).get_opcodes():
         removed = old[start:end]
         added = new[new_start:new_end]
         if tag == "equal":

@@ -286,7 +286,7 @@ def _calls_can_show(rule: RuleFacts) -> bool:
 
 
 def _names_breach(rule: RuleFacts) -> bool:
-    """Return whether a rule names what it forbids, so that calls show each breach."""
+    """Return whether a rule names what it forbids. Calls then show each time it was broken."""
     return rule.forbids or rule.is_choice
 
 

@@ -8,17 +8,14 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from difflib import Match, SequenceMatcher
+from difflib import Match
 from functools import lru_cache
 from typing import Any, NamedTuple
 
 from reflector.text.bounds import visible
+from reflector.text.compared import compared
 from reflector.text.secrets import redact
 
-#: The most pairs of lines to compare. If there are more, only lines at the beginning are the same.
-_MOST_COMPARED = 100_000_000
-#: Up to this number of pairs, lines that repeat, such as braces, are compared, too.
-_MOST_REPEATED = 4_000_000
 #: The most lines of an event, and characters of a line.
 _MOST_LINES = 200
 _MAX_LINE = 1_000
@@ -95,25 +92,18 @@ def _by_unchanged(lines: Sequence[Numbered]) -> defaultdict[int, list[str]]:
     return texts
 
 
-def _compared(old: Sequence[str], new: Sequence[str]) -> SequenceMatcher[str]:
-    """Return the comparison of two versions of a file."""
-    pairs = len(old) * len(new)
-    junk = set(new) if pairs > _MOST_COMPARED else set()
-    return SequenceMatcher(junk.__contains__, old, new, autojunk=pairs > _MOST_REPEATED)
-
-
 def _changed(old: Sequence[str], new: Sequence[str]) -> list[tuple[slice, slice]]:
     """Return the parts of two versions that differ."""
     return [
         (slice(start, end), slice(new_start, new_end))
-        for tag, start, end, new_start, new_end in _compared(old, new).get_opcodes()
+        for tag, start, end, new_start, new_end in compared(old, new).get_opcodes()
         if tag != "equal"
     ]
 
 
 def kept_lines(old: Sequence[str], new: Sequence[str]) -> list[Match]:
     """Return the blocks of lines that stayed between two versions."""
-    return _compared(old, new).get_matching_blocks()
+    return compared(old, new).get_matching_blocks()
 
 
 def line_change(before: bytes | None, after: bytes | None) -> LineChange:
