@@ -34,8 +34,8 @@ def opened(
 ) -> Iterator[list[Store]]:
     """Yield the updated ledgers of a project's watched files: its own, and the user's if it exists.
 
-    changes  whether to hold the locks of the ledgers
-    moment   omits later changes
+    changes   whether to hold the locks of the ledgers
+    moment    omits later changes
     numbered  whether the command shows the numbers of changes
     """
     project = place.project()
