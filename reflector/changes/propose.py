@@ -470,7 +470,7 @@ def _unwanted_text(
         reason = why_not_live({bullet.name: bullet}, bullet.name)
         if reason is None:
             return f"{bullet.name} already has this text"
-        return f"an earlier rule had this text: {reason}"
+        return f"{bullet.name} has the same text. {reason}"
     rejections: list[Proposal] = []
     for proposal in known:
         is_same = same_words(proposal.change.text or "") == words

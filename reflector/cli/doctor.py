@@ -59,12 +59,12 @@ _STYLES: dict[str, dict[str, Any]] = {
 def doctor(place: Place, fix: bool, as_report: bool) -> None:
     """Check that agent and playbook are connected.
 
-    For each check, `doctor` prints a line that begins with `ok`, `warning` or `error`. Below a
-    warning or an error, `doctor` prints the command that solves the problem. Without --fix,
-    `doctor` changes nothing. --fix writes reflector's hooks again, makes reflector's files private
-    and records waiting sessions. --fix never changes your own text. --report prints facts that you
-    can paste into a bug report. A report of `doctor` does not contain text of your rules or
-    sessions. If `doctor` finds an error, the exit code is 1.
+    For each check, `doctor` prints a line that begins with `ok`, `warning` or `error`. The line
+    after a warning or an error contains the command that solves the problem. Without --fix,
+    `doctor` changes nothing. --fix writes reflector's hooks again, makes reflector's files private,
+    and records the sessions that are not recorded yet. --fix never changes your own text. --report
+    prints facts that you can paste into a bug report. A report of `doctor` does not contain text of
+    your rules or sessions. If `doctor` finds an error, the exit code is 1.
     """
     refused: ConfigError | None = None
     try:

@@ -239,7 +239,7 @@ def bench(settings: str | None, runs: int, raw_time: bool) -> None:
     `lab bench` measures the gated reflection on this turn, and writes nothing.
 
     SETTINGS is a file of TOML or JSON, or the name of an example: rulebased or fixtures. `lab
-    bench` prints one JSON object about the last run. Every machine prints the same object.
+    bench` prints one JSON object about the last run. The object is the same on every machine.
     """
     config = GatedConfig(allow_reflection=True) if settings is None else read_config(settings)
     click.echo(canonical_line(measure(config, repeats=runs, raw_time=raw_time)))

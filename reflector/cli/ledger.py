@@ -131,9 +131,9 @@ _CAUSES = {
         "writes the file again."
     ),
     "git": (
-        "playbook.json is the same as in git, but the ledger has other rules or names. A rule that "
-        "was never in git is removed by the next command. The next change of a rule writes all "
-        "other rules into the file."
+        "playbook.json is the same as in git, but the ledger has other rules or names. The next "
+        "command removes rules of the ledger that were never in git. The next change of a rule "
+        "writes the ledger's remaining rules into the file."
     ),
     "edited": (
         "If you edited playbook.json, the next command records your edits. If you did not edit "
@@ -374,8 +374,8 @@ def backup(place: Place, file: Path) -> None:
     """Copy the ledger into a new file.
 
     Sessions can continue during a backup. Only your user account can read the backup file. `backup`
-    never overwrites an existing file. `backup` prints the head of the backup. After you restore a
-    backup, `reflector verify --anchor HEAD` proves that no event is missing.
+    never overwrites an existing file. `backup` prints the head of the backup, as POSITION:CHAIN.
+    After you restore a backup, `reflector verify --anchor HEAD` proves that no event is missing.
     """
     needs_ledger(place.project())
     with place.reading() as opened:
@@ -476,8 +476,8 @@ def copy(place: Place, url: str) -> None:
     """Copy the ledger to another database.
 
     URL is sqlite:////path/to/ledger.db or postgresql://server/database. The database at URL must
-    not contain events. `ledger copy` checks the hash of every event, and prints the head that the
-    old and the new ledger have in common. The project uses its old ledger until you set
+    not contain events. `ledger copy` checks the hash of every event, and prints the head, which is
+    the same for the old and the new ledger. The project uses its old ledger until you set
     `ledger_url` to URL.
     """
     needs_ledger(place.project())

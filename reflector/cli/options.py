@@ -57,7 +57,7 @@ as_of_option = click.option(
     "--as-of",
     "moment",
     metavar="MOMENT",
-    help="Date, position or session of an earlier state.",
+    help="Use the state at this date, position or session.",
 )
 #: The reason for a decision. It is None without a reason.
 why_option = click.option("--why", metavar="REASON", help="Your reason, which reflector stores.")

@@ -274,8 +274,8 @@ def _print_runs(runs: Sequence[Run]) -> None:
     better, worse = pairs(runs)
     say(
         f"{counted(len(runs) // 2, 'pair')} of runs: with the advice, {better} were better and "
-        f"{worse} were worse. If the advice had no effect, this difference would still occur in "
-        f"{sign_test(better, worse):.1%} of comparisons."
+        f"{worse} were worse. If the advice had no effect, {sign_test(better, worse):.1%} of such "
+        "trials would show this difference or a larger one."
     )
 
 

@@ -51,11 +51,10 @@ def undo(
 
     Without a name, `undo` reverses the last change that you made to rules, a verdict, the counting
     policy or the sessions that count. If you run `undo` twice, the second `undo` reverses the
-    change before your last change. To undo an import, an agent's change, or a change that
-    was made on another machine, give the position in `reflector log`. To reverse an undo, give the
-    position of the undo.
+    change before your last change. To undo an import, an agent's change, an earlier undo, or
+    a change that was made on another machine, give its position in `reflector log`.
 
-    To undo the last change or the removal of a rule, give the rule's name. You can also give a
+    To undo the last change of a rule, or its removal, give the rule's name. You can also give a
     position from `reflector log`, several positions such as 41..43, or an event's id. To exclude
     verdicts from the counts, give the id of a verdict, a reflection or a session. An undo keeps
     counts that sessions added after the undone change. If a later change prevents the undo, `undo`

@@ -268,7 +268,7 @@ TYPES = (
         name=SESSION_OUTCOME,
         meaning=(
             "The outcome of a part of a session: corrections, results of tests and builds, and "
-            "effort."
+            "numbers of turns, files, tokens and seconds."
         ),
         fields={
             # The session in which the conversation began; null if a fork's original is not known.

@@ -235,7 +235,7 @@ def _playbook(project: Project) -> Iterator[Check]:
     for kept in kept_of_others(project):
         text = (
             "playbook.json came from another ledger, or from this ledger before you restored an "
-            f"older copy. reflector keeps this file as {kept}"
+            f"older copy. reflector saved this file as {kept}"
         )
         back = (
             "run reflector ledger restore BACKUP, or reflector history. Then run "

@@ -117,7 +117,7 @@ def of_another(path: Path, copy: Path) -> str:
     """Return the note about a file that another ledger wrote."""
     return (
         f"{path} came from another ledger, or from this ledger before you restored an older copy. "
-        f"reflector ignores the counts in this file, and keeps the file as {copy}. Restore the "
+        f"reflector ignores the counts in this file, and saved the file as {copy}. Restore the "
         "newest backup with `reflector ledger restore`, or count the sessions again with "
         "`reflector history` or `reflector ingest`. Then add the file's missing rules with "
         f"`reflector adopt --rename {shlex.quote(str(copy))}`, and remove {copy}. If clones share "

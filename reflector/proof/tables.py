@@ -186,7 +186,7 @@ def _odd_checkpoints(sql: Statements) -> Iterator[Finding]:
         yield Finding(
             "projection",
             None,
-            f"another program wrote the checkpoint {name!r} of the ledger's tables",
+            f"reflector did not write the row {name!r} in the ledger's table `projection`",
             REBUILD,
         )
     if not is_row_sound(sql):

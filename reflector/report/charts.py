@@ -73,7 +73,7 @@ def _weeks(page: Page, width: int) -> Markup:
     sessions = [Series("plain", [len(week.sessions) for week in weeks])]
     panels = [
         ("sessions", 56, sessions),
-        ("verdicts: helpful above zero, harmful below", 110, verdicts),
+        ("verdicts: helpful above the line, harmful below it", 110, verdicts),
     ]
     if page.known:
         panels.append(("your corrections", 44, [series("warn", "corrections")]))

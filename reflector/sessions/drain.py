@@ -532,7 +532,7 @@ class Pipeline:
         for problem in synced.problems[:20]:
             self.note(
                 f"{self.project.playbook_json}, {problem}. reflector does not change "
-                "the file, and continues to count"
+                "the file, and continues to count your sessions"
             )
 
     def note(self, *texts: str) -> None:

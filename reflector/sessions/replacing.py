@@ -61,7 +61,7 @@ def rebuild_project(
     if kept is not None:
         file = project.playbook_json
         new = f"reflector could not read {file}, so reflector wrote a new file"
-        note([f"{new}. reflector keeps the old file as {kept}"])
+        note([f"{new}. reflector saved the old file as {kept}"])
     with waiting_pipeline(project) as pipeline:
         pass  # its end writes the file
     note(pipeline.notes)

@@ -141,7 +141,7 @@ def test_text_that_was_removed_is_not_proposed(told: Ledger) -> None:
     with pytest.raises(
         ProposalRefused,
         match=(
-            r"an earlier rule had this text: mis-001 was removed \(deleted\); to restore this "
+            r"mis-001 has the same text. mis-001 was removed \(deleted\); to restore this "
             r"rule, run `reflector"
         ),
     ):

@@ -157,7 +157,7 @@ def test_server_prints_only_the_protocol_for_any_input(
     assert (process.returncode, rest) == (0, "")
     assert all(answer["jsonrpc"] == "2.0" for answer in answers)
     assert "cite its name" in answers[0]["result"]["instructions"]
-    assert "reflector does not change the file, and continues to count" in err
+    assert "reflector does not change the file, and continues to count your sessions" in err
 
 
 def test_missing_extra_is_named_with_its_installation(

@@ -174,7 +174,7 @@ def test_writer_gets_its_file_but_no_owners_command(
     ).out
     way_out = "run the command. To append events yourself, ask the owner for the rights that"
     for command, more in (
-        ("rebuild", "so reflector wrote a new file. reflector keeps the old file as"),
+        ("rebuild", "so reflector wrote a new file. reflector saved the old file as"),
         ("rebuild --fix", ""),
     ):
         told = agent.call(*command.split(), code=1)

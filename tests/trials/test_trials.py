@@ -684,7 +684,7 @@ def test_each_task_is_compared_with_and_without(tasked: Agent, tmp_path: Path) -
     ]
     assert (
         "4 pairs of runs: with the advice, 2 were better and 0 were worse. If the advice had no "
-        "effect, this difference would still occur in 50.0% of comparisons"
+        "effect, 50.0% of such trials would show this difference or a larger one."
     ) in told
     assert tasked.events("session.recorded") == []
     again = tasked.call(*run).out  # the same commands are agreed to
