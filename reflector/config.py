@@ -639,8 +639,8 @@ _EXTENSION_NAME = lazy_pattern(r"[a-z][a-z0-9]*(?:[-_][a-z0-9]+)*", re.ASCII)
 def _check_extension(name: str, where: str) -> None:
     if len(name) > 40 or _EXTENSION_NAME.fullmatch(name) is None:
         raise ConfigError(
-            f"{where} has {name!r}; the name of an extension has 1 to 40 lower-case letters, "
-            "digits, '-' and '_', such as 'heron'"
+            f"{where} has {name!r}; the name of an extension may contain only lower-case letters, "
+            "digits, '-' and '_', and at most 40 characters, for example 'heron'"
         )
     if name in _OWN_NAMES:
         raise ConfigError(

@@ -26,12 +26,12 @@ NO_FOLLOW, NO_WAIT = system.O_NOFOLLOW, system.O_NONBLOCK
 FOLDER = system.O_RDONLY | system.O_DIRECTORY
 NEW = system.O_WRONLY | system.O_CREAT | system.O_EXCL
 NOT_OURS = (
-    "is a symbolic link, or a file instead of a folder; replace it by a folder, or use --project "
+    "is a symbolic link, or a file instead of a folder; replace it with a folder, or use --project "
     "to name the project that the link leads to"
 )
-_NOT_REGULAR = "is not a regular file; replace it by a regular file, or remove it"
+_NOT_REGULAR = "is not a regular file; replace it with a regular file, or remove it"
 _NOT_COPIED = (
-    "is a symbolic link, or not a regular file; replace the link by a copy of the file, or "
+    "is a symbolic link, or not a regular file; replace the link with a copy of the file, or "
     "remove the link"
 )
 _TOO_LARGE = "has more than {:,} bytes; make the file smaller, or remove the file"

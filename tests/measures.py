@@ -32,12 +32,12 @@ MEASURES: Final = (
     Measure(
         "helped",
         "votes",
-        "Votes for the rule: it helped. Each session has one vote on a rule.",
+        "Votes that the rule helped. Each session has one vote on a rule.",
     ),
     Measure(
         "harmed",
         "votes",
-        "Votes against the rule: it did harm. Each session has one vote on a rule.",
+        "Votes that the rule harmed. Each session has one vote on a rule.",
     ),
     Measure(
         "neither",

@@ -236,7 +236,7 @@ def _tag_words(tags: tuple[tuple[str, str], ...]) -> str:
 def bench(settings: str | None, runs: int, raw_time: bool) -> None:
     """Run the gated reflection on a fixed turn.
 
-    `lab bench` measures the gated reflection on this turn, and writes nothing.
+    The turn is always the same example. `lab bench` measures the reflection, and writes nothing.
 
     SETTINGS is a file of TOML or JSON, or the name of an example: rulebased or fixtures. `lab
     bench` prints one JSON object about the last run. The object is the same on every machine.

@@ -33,9 +33,8 @@ class ListedJson(BulletRow):
     cited          sessions whose agent cited it
     last_cited     the time of the latest citation
     judged         sessions with a verdict on it, including neutral ones
-    helped         votes of sessions that it helped. Each session has one vote, which its verdicts
-                   share
-    harmed         votes of sessions that it harmed
+    helped         votes that the rule helped. Each session has one vote, which its verdicts share
+    harmed         votes that the rule harmed
     neither        sessions with only neutral verdicts
     undecided      sessions that cited it and have no verdict on it
     followed       sessions that followed it, if a judge could decide
@@ -232,8 +231,8 @@ def list_(
 
     \b
     CITED     Sessions that cited the rule.
-    HELPED    Votes for the rule: it helped. Each session has one vote on a rule.
-    HARMED    Votes against the rule: it did harm.
+    HELPED    Votes that the rule helped. Each session has one vote on a rule.
+    HARMED    Votes that the rule harmed.
     FOLLOWED  "3 of 5": a judge could decide about 5 sessions, and 3 of the 5
               sessions followed the rule.
     COUNTERS  The counts in playbook.json. `list` has this column only if the

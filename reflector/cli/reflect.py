@@ -111,7 +111,7 @@ def _confirmed(place: Place, project: Project) -> int | None:
     question = (
         f"{counted(surplus.windows, 'session')} to judge, but your limit leaves "
         f"{surplus.requests_left} of {config.daily_requests} requests today. Judge all these "
-        f"sessions now, with about {tokens:,} tokens at most?"
+        f"sessions now, with at most about {tokens:,} tokens?"
     )
     return surplus.windows if click.confirm(question, err=True) else None
 

@@ -522,12 +522,12 @@ def redact(
 
     To erase one event, give its position in `reflector log`, or its id. If a rule, quote or other
     text contains TEXT, `redact --where TEXT` erases the complete rule, quote or text. `redact`
-    searches for TEXT in events, in copies of adopted playbooks, and in sessions that are not recorded
-    yet. Upper and lower case matter in TEXT. With --session, `redact` erases the text of all events
-    of a session. `redact` prints the path of the session's transcript, but does not change the
-    transcript. After `redact`, `verify` still accepts the ledger. `redact` does not change commits in git, older
-    exports or backups. If reflector could not rewrite one of its own files, the exit code of
-    `redact` is 1.
+    searches for TEXT in events, in copies of adopted playbooks, and in sessions that are not
+    recorded yet. Upper and lower case matter in TEXT. With --session, `redact` erases the text of
+    all events of a session. `redact` prints the path of the session's transcript, but does not
+    change the transcript. After `redact`, `verify` still accepts the ledger. `redact` does not
+    change commits in git, older exports or backups. If reflector could not rewrite one of its own
+    files, the exit code of `redact` is 1.
     """
     from reflector.sessions.redaction import carry_out as carry_out_redaction, plan_redaction
 

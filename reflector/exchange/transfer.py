@@ -633,7 +633,7 @@ def _check_remnant(line: CheckedLine, erased_line: CheckedLine) -> None:
     remnant = (line.prepared.facts or {}).get("kept")
     if not isinstance(remnant, Mapping):
         raise LedgerError(
-            f"the {erased.type} at position {erased.position} lacks its facts in the file, but an "
-            "erasure removes only text"
+            f"in the file, the erased {erased.type} at position {erased.position} lacks the facts "
+            "that an erasure keeps; export the ledger again"
         )
     check_facts(erased_line.prepared.event, remnant, foreign=True)

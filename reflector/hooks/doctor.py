@@ -139,7 +139,7 @@ def _software(_: Project) -> Iterator[Check]:
         return
     text = (
         f"{version}; before version {sound}, SQLite can lose data if two programs write. "
-        "reflector prevents this loss, but other programs that open the ledger do not"
+        "reflector prevents this loss, but other programs that open the ledger do not prevent it"
     )
     mend = f"{sys.executable} -m pip install pysqlite3, or use a newer Python"
     yield Check("sqlite", text, mend)

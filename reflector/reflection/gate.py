@@ -155,8 +155,8 @@ class Gate:
             return "the project is not among `projects` in your own configuration file"
         if self.config.layer("backend") == "project":
             return (
-                "only the project's settings choose a model; to allow the model, add the project "
-                "to `projects` in your own settings file"
+                "the project's settings choose a model, but your own settings do not; to allow "
+                "this model, add the project to `projects` in your own settings file"
             )
         return None
 

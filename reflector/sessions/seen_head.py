@@ -54,9 +54,9 @@ def missed(project: Project, ledger: Ledger) -> Finding | None:
     return Finding(
         "head",
         anchor.position,
-        "the server has lost events that it had confirmed. This machine saw different events "
-        f"up to position {anchor.position}. The ledger now ends at position "
-        f"{ledger.head().position}",
+        "the server has lost events that it had confirmed. This machine saw the events up to "
+        f"position {anchor.position}, and some of these events are no longer in the ledger. The "
+        f"ledger now ends at position {ledger.head().position}",
         "to bring the lost sessions back into the counts, run `reflector history`. Make your lost "
         f"changes to rules again, then remove {_file(project, ledger)}",
     )

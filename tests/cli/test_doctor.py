@@ -151,7 +151,7 @@ def test_linked_playbook_is_one_check(agent: Agent, tmp_path: Path) -> None:
     agent.playbook.symlink_to(tmp_path / "playbook.json")
     (check,) = found(agent, "files", code=1)
     assert check["text"] == f"{agent.playbook}: is a symbolic link, or not a regular file"
-    assert check["mend"] == "replace the link by a copy of the file, or remove the link"
+    assert check["mend"] == "replace the link with a copy of the file, or remove the link"
 
 
 def test_refused_entry_is_named_without_its_secret(

@@ -423,7 +423,7 @@ def test_a_link_is_neither_read_nor_written_through(agent: Agent, tmp_path: Path
     agent.playbook.symlink_to(real)
     told = agent.call("ingest", *sessions(agent, 1), code=1).err
     assert f"{agent.playbook}: is a symbolic link" in told
-    assert "replace the link by a copy of the file" in told
+    assert "replace the link with a copy of the file" in told
     assert (agent.playbook.is_symlink(), real.read_bytes()) == (True, before)
 
 
