@@ -16,7 +16,6 @@ from typing import Any, NamedTuple
 from reflector.events.event import (
     EVENT_REDACTED,
     PLAYBOOK_IMPORTED,
-    SESSION_RECORDED,
     Appended,
     Event,
 )
@@ -151,12 +150,11 @@ def echoes(ledger: Ledger, erasure: Erasure) -> list[Event]:
     is_related = _relation_to(ledger, events)
     echoing: list[Event] = []
     for event in ledger.events(types=_HOLDING_TEXT):
-        is_readable = event.data is not None and event.type != SESSION_RECORDED
-        if event.event_id in erased_ids or not is_readable:
+        if event.event_id in erased_ids or event.data is None:
             continue
         text = json.dumps(_own_data(event), ensure_ascii=False)
-        has_prose = text != "{}"
-        if (has_prose and is_related(event)) or any(form in text for form in forms):
+        is_empty = text == "{}"
+        if (is_related(event) and not is_empty) or any(form in text for form in forms):
             echoing.append(event)
     return echoing
 

@@ -108,6 +108,13 @@ def test_session_is_erased_and_its_transcript_named(told: Agent, tmp_path: Path)
     assert told.call("verify").out == told.call("rebuild", "--check").out == ""
 
 
+def test_redact_lists_the_session_with_an_erased_text(told: Agent) -> None:
+    told.call("add", "ctx", SECRET)
+    said = told.call("redact", position(told, "bullet.added"), "--why", "a customer", "--yes").err
+    session = position(told, "session.recorded")
+    assert f"position {session} (session.recorded) contains all or part of the text" in said
+
+
 @pytest.mark.slow
 def test_proposal_that_repeats_an_erased_session_is_named(told: Agent, tmp_path: Path) -> None:
     session = Session("s-2").user("Always tell Jane Doe at the bank before you deploy.")
