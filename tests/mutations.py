@@ -1705,7 +1705,7 @@ MUTATIONS = [
         UNDO,
     ),
     # Rules: a verdict needs evidence for its own citation, otherwise it is neutral.
-    Mutation(CITATION, '(self.words or remark.kind != "agrees")', "True", RULES),
+    Mutation(CITATION, '(self.replies or remark.kind != "agrees")', "True", RULES),
     Mutation(FINDINGS, "    if citation.declined:\n", "    if False:\n", RULES),
     Mutation(
         FINDINGS,
@@ -1722,7 +1722,7 @@ MUTATIONS = [
     Mutation(FINDINGS, '"harmful" if wrong_counts else "neutral"', "judged.tag", RULES),
     Mutation(
         FINDINGS,
-        "if citation.words and repeats(citation, citation.words[0].remark):",
+        "if citation.replies and repeats(citation, citation.replies[0].remark):",
         "if False:",
         RULES,
     ),

@@ -1,9 +1,9 @@
 """One citation and the messages after it, as far as a verdict can rest on them.
 
 Invariant: a citation is bounded. It keeps small facts (a kind, a quote of 200 characters), never a
-message, and it is complete after `_MAX_WORDS` messages. So a transcript of any length is judged in
-constant memory. `follow.py` passes calls, results and messages to `take_call`, `take_result` and
-`take_word`, which record the facts. `findings.py` judges them.
+message, and it is complete after `_MAX_REPLIES` messages. So a transcript of any length is judged
+in constant memory. `follow.py` passes calls, results and messages to `take_call`, `take_result` and
+`take_reply`, which record the facts. `findings.py` judges them.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from reflector.transcripts.message import ToolCall
 from reflector.transcripts.records import record_key
 
 #: The most messages of users that are read, and the most results that are kept.
-_MAX_WORDS = 5
+_MAX_REPLIES = 5
 _MAX_RESULTS = 64
 
 
-class Word(NamedTuple):
-    """A user's message; `between` counts the agent's calls since the cited step."""
+class Reply(NamedTuple):
+    """A user's message after the cited step, and the number of the agent's calls between them."""
 
     remark: Remark
-    between: int
+    calls_between: int
 
 
 class Result(NamedTuple):
@@ -67,6 +67,8 @@ class Citation:
     step_kinds kinds of the calls of the cited step, and `step_calls` their ids
     is_open    the step continues until the agent speaks again after a call, or a user does
     later      the number of calls after the step, and `changes` how many of them change something
+    replies    the user's messages after the step, at most `_MAX_REPLIES`
+    results    the results before the first reply, at most `_MAX_RESULTS`
     is_plain   no command of the step fetches a page, and no check of it prints anything but its
                result
     wrong      why the agent called the advice wrong, here or later; "" if it did not
@@ -90,13 +92,13 @@ class Citation:
     wrong: str = ""
     step_kinds: set[Kind] = field(default_factory=set)
     step_calls: set[str] = field(default_factory=set)
-    words: list[Word] = field(default_factory=list)
+    replies: list[Reply] = field(default_factory=list)
     results: list[Result] = field(default_factory=list)
 
     @property
     def is_done(self) -> bool:
         """True if no later message can affect it."""
-        return len(self.words) >= _MAX_WORDS
+        return len(self.replies) >= _MAX_REPLIES
 
     def take_call(self, call: ToolCall, step: Step) -> None:
         """Record a call after the citation; the calls of the cited step are kept."""
@@ -114,7 +116,7 @@ class Citation:
         The call belongs to the cited step or comes later. Or it began before the citation, and
         ended after it.
         """
-        if self.words or len(self.results) >= _MAX_RESULTS:
+        if self.replies or len(self.results) >= _MAX_RESULTS:
             return
         result = Result(
             kind=step.kind,
@@ -125,12 +127,12 @@ class Citation:
         )
         self.results.append(result)
 
-    def take_word(self, remark: Remark) -> None:
-        """Record a user's message. A mere go-ahead before the first word on the step only lets the
-        work continue.
+    def take_reply(self, remark: Remark) -> None:
+        """Record a user's message as a reply. A go-ahead before the first reply is none, because it
+        only lets the work continue.
         """
-        if (self.words or remark.kind != "agrees") and not self.is_done:
-            self.words.append(Word(remark, self.later))
+        if (self.replies or remark.kind != "agrees") and not self.is_done:
+            self.replies.append(Reply(remark, self.later))
 
 
 def _prints_its_result_only(call: ToolCall, step: Step) -> bool:

@@ -72,10 +72,10 @@ def _names_fault(citation: Citation, remark: Remark) -> bool:
 def _opposed(citation: Citation) -> Evidence | None:
     """Return the evidence that the user wants the opposite.
 
-    Condition: your first word on the step is an objection against a word that the advice supports,
-    and your message does not support any word of the advice
+    Condition: your first message after the step is an objection against a word that the advice
+    supports, and does not support any word of the advice
     """
-    remark = _first_word(citation)
+    remark = _first_remark(citation)
     if remark is None or remark.kind != "objects":
         return None
     shared = citation.about.keys() & remark.about.keys()
@@ -89,15 +89,15 @@ def _faulty(citation: Citation) -> Evidence | None:
     """Return the evidence of a fault that a user reported.
 
     Condition: one of your first five messages, at most 20 calls after the step, reports a fault in
-    a clause with a word of the advice. Or your first word reports a fault of "this" and contains a
+    a clause with a word of the advice. Or the first one reports a fault of "this" and contains a
     word of the advice. Not for advice that forbids
     """
     if citation.forbids:
         return None
-    first = _first_word(citation)
+    first = _first_remark(citation)
     if first is not None and _faults_this(citation, first):
         return Evidence(first.quote, "fault")
-    near = [word.remark for word in citation.words if word.between <= _FAR]
+    near = [reply.remark for reply in citation.replies if reply.calls_between <= _FAR]
     remark = next((remark for remark in near if _names_fault(citation, remark)), None)
     return None if remark is None else Evidence(remark.quote, "fault")
 
@@ -111,10 +111,10 @@ def _faults_this(citation: Citation, remark: Remark) -> bool:
 def _undone(citation: Citation) -> Evidence | None:
     """Return the evidence that the user wants the step undone.
 
-    Condition: your first word asks the agent to undo the step. It names the advice, or the step
-    cites no other rule. Not for advice that forbids
+    Condition: your first message after the step asks the agent to undo the step. It names the
+    advice, or the step cites no other rule. Not for advice that forbids
     """
-    remark = _first_word(citation)
+    remark = _first_remark(citation)
     if remark is None or remark.kind != "objects" or "undoes" not in remark.signs:
         return None
     is_about_it = citation.is_alone or not citation.about.keys().isdisjoint(remark.about)
@@ -127,8 +127,8 @@ def _refused(citation: Citation) -> Evidence | None:
     Condition: you refused a tool call of the step, and gave a reason that does not repeat the
     advice. Not for advice that forbids
     """
-    remark = _first_word(citation)
-    if remark is None or "refused" not in remark.signs or citation.words[0].between > 1:
+    remark = _first_remark(citation)
+    if remark is None or "refused" not in remark.signs or citation.replies[0].calls_between > 1:
         return None
     return None if citation.forbids else Evidence(remark.quote, "refused")
 
@@ -137,25 +137,26 @@ def _accepted(citation: Citation) -> Evidence | None:
     """Return the evidence that the user accepted the step.
 
     Condition: your first message that is neither a question nor a go-ahead accepts the work. The
-    agent cited no other rule with this rule, and did not only answer your question in words.
-    Nothing failed before your message
+    agent cited no other rule with this rule, and did not only answer your question in words. The
+    first result of the step, or of a check soon after it, is not a failure
     """
     if _faulty(citation) is not None or not citation.is_alone:
         return None
     # "Go on" (agrees) and a message about something else (other) show nothing about the step.
-    judging = [word for word in citation.words if word.remark.kind not in ("agrees", "other")]
-    if not judging or judging[0].between > _FAR or judging[0].remark.kind != "approves":
+    opinions = (reply for reply in citation.replies if reply.remark.kind not in ("agrees", "other"))
+    reply = next(opinions, None)
+    if reply is None or reply.calls_between > _FAR or reply.remark.kind != "approves":
         return None
     # Praise right after a mere answer is for the answer, not for the advice.
-    has_worked = citation.step_kinds - {"look"} or judging[0].between
-    if not has_worked and (citation.step_kinds or citation.answers):
+    has_worked = bool(citation.step_kinds - {"look"}) or reply.calls_between > 0
+    may_be_answer = bool(citation.step_kinds) or citation.answers
+    if may_be_answer and not has_worked:
         return None
-    checks = list(filter(_is_near, citation.results))
-    has_failed = checks and not checks[0].passed
-    if has_failed:
+    first_result = next(filter(_is_near, citation.results), None)
+    if first_result is not None and not first_result.passed:
         return None
     # The signs of a remark end with those of approval.
-    return Evidence(judging[0].remark.quote, judging[0].remark.signs[-1])
+    return Evidence(reply.remark.quote, reply.remark.signs[-1])
 
 
 def _is_near(result: Result) -> bool:
@@ -197,7 +198,7 @@ def _went_through(citation: Citation) -> Evidence | None:
     if not is_whole or not all(ran.passed for ran in step_results) or _has_failed(citation):
         return None
     is_routine = citation.step_kinds == {"ship"} and not citation.red
-    if citation.words or is_routine or not citation.is_plain:
+    if citation.replies or is_routine or not citation.is_plain:
         return None
     return Evidence(step_results[-1].end.quote, step_results[-1].end.rule)
 
@@ -210,7 +211,7 @@ def _has_failed(citation: Citation) -> bool:
     """Return whether a check, or a command of the step, failed at its last run. Also True if a user
     objects, or writes something that cannot be read.
     """
-    kinds = {word.remark.kind for word in citation.words[:2]}
+    kinds = {reply.remark.kind for reply in citation.replies[:2]}
     if "objects" in kinds or "unread" in kinds:
         return True
     last = {ran.check: ran for ran in citation.results if _tells(ran)}
@@ -218,11 +219,11 @@ def _has_failed(citation: Citation) -> bool:
     return any(ran.is_own or ran.kind in CHECKS for ran in failed)
 
 
-def _first_word(citation: Citation) -> Remark | None:
-    """Return the first message of a user on the step; None for one that comes too late."""
-    if not citation.words or citation.words[0].between > _FAR:
+def _first_remark(citation: Citation) -> Remark | None:
+    """Return the user's first reply to the step; None if it comes too late."""
+    if not citation.replies or citation.replies[0].calls_between > _FAR:
         return None
-    return citation.words[0].remark
+    return citation.replies[0].remark
 
 
 #: Every finding, in the order of docs/judging.md: a verdict quotes the first that it has. The
@@ -273,9 +274,9 @@ def _judge_by_findings(citation: Citation) -> Judged:
     """Return the verdict on a citation: that of its findings, if all of them are on one side."""
     if citation.declined:
         return Judged("neutral", "the agent cited the rule to decline it")
-    if citation.words and repeats(citation, citation.words[0].remark):
+    if citation.replies and repeats(citation, citation.replies[0].remark):
         reason = "the rule is right, but the agent did not follow it: the user repeated the rule"
-        return Judged("neutral", reason, citation.words[0].remark.quote, followed=False)
+        return Judged("neutral", reason, citation.replies[0].remark.quote, followed=False)
     tried = {name: finding.find(citation) for name, finding in FINDINGS.items()}
     evidence = {name: basis for name, basis in tried.items() if basis is not None}
     names = tuple(evidence)

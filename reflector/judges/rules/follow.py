@@ -285,5 +285,5 @@ def _take_person(chain: _Chain, message: Message) -> None:
         is_asked = expression("question-mark").search(chain.last_text) is not None
         remark = read_remark(message.text, refuses=refuses, answers=is_asked)
         for citation in chain.citations:
-            citation.take_word(remark)
+            citation.take_reply(remark)
     chain.last_text = ""

@@ -20,7 +20,7 @@ from reflector.transcripts.citations import FOLLOWED
 if TYPE_CHECKING:
     from reflector.judges.rules.findings import Judged
 
-#: The most characters of a rationale, and of the evidence that it quotes.
+#: The most characters of a rationale. Evidence is cut to the second number of characters.
 _RATIONALE = 300
 _CUT_QUOTE = 200
 _CONTROL = lazy_pattern(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ufeff]+")
@@ -120,19 +120,22 @@ def _tag_of(name: str, verdict: Judged) -> dict[str, str]:
 
 
 def rationale(verdict: Judged) -> str:
-    """Return a verdict's reason, rule and evidence as quoted, in one line of at most 300
-    characters.
+    """Return a verdict's reason, rule and quoted evidence, in one line of at most 300 characters.
+
+    Secrets are removed from the quote. A quote of which nothing remains is omitted.
     """
     head = f"{verdict.reason} ({verdict.rule})" if verdict.rule else verdict.reason
     quote = verdict.quote
-    if not quote:
-        return head
     if len(quote) >= _CUT_QUOTE:
-        quote = quote[: quote.rfind(" ") + 1]  # the last word may be half a secret
+        # The quote was cut there, so its last word may be half a secret, which `redact` would not
+        # recognise.
+        quote = quote[: quote.rfind(" ") + 1]
     # Control characters and those that turn the direction of text are removed, and surrogates are
     # replaced.
     printable = _CONTROL.sub(" ", redact(quote)).encode("utf-8", "replace").decode("utf-8")
     line = " ".join(printable.split())
+    if not line:
+        return head
     room = _RATIONALE - len(head) - 4
     return f'{head}: "{line if len(line) <= room else line[: room - 1] + "…"}"'
 

@@ -17,6 +17,7 @@ from reflector.judges.reading.wordings import all_wordings
 from reflector.judges.rules.findings import FINDINGS, VERSION
 from reflector.judges.rules.judge import RulesBackend
 from reflector.playbook.bullet import Bullet
+from reflector.transcripts.citations import CALLED_WRONG
 from reflector.transcripts.message import Message
 from tests.building import calls, edits, person, reads, refuses, runs, says
 from tests.conftest import first_fast
@@ -382,6 +383,11 @@ def test_pasted_text_is_not_the_users_word() -> None:
     log = "```\nthat is wrong, revert it\n```"
     assert read_remark(f"here is the page\n{log}").signs == ()
     assert read_remark("look\nTypeError: x is not a function").signs == ()
+
+
+def test_rationale_omits_a_quote_without_whole_words() -> None:
+    rejected = says(f"[pat-001 wrong: {'x' * 200}]")
+    assert judge(rejected, edits())["rationale"] == CALLED_WRONG
 
 
 def test_rationale_contains_no_secret_or_control_character() -> None:
