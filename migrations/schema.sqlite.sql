@@ -21,7 +21,7 @@ CREATE TABLE playbook (
 --   type: such as bullet.tagged; docs/events.md lists them
 --   schema_version: of the event's data
 --   occurred_at: time of the event, ISO 8601 in UTC
---   recorded_at: time of the append, later than for the event before
+--   recorded_at: time of the append, later than the time of the event before
 --   actor: who caused the event: human, agent, a judge
 --   session_id: the agent's session
 --   reflection_id: the reflection that the event belongs to

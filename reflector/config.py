@@ -81,7 +81,7 @@ _POWERS = {
 
 #: Former settings, which are ignored and which `doctor` reports.
 GONE = {
-    "judgement_weights": "the built-in judge `rules` has fixed weights",
+    "judgement_weights": "the built-in judge `rules` now has its own weights",
     "session_tokens": "monthly_tokens limits the spending",
     "gate": "every session that cites a rule is judged",
     "ranking": (

@@ -51,7 +51,7 @@ def install_command(extra: str) -> str:
         if f'extra == "{extra}"' in spec.replace("'", '"')
     ]
     if not needed:
-        return f"reinstall {DISTRIBUTION} from its source with the extra {extra!r}"
+        return f"install {DISTRIBUTION} again, with its optional part {extra!r}"
     python = shlex.quote(sys.executable or "python")
     packages = shlex.join(needed)
     return (

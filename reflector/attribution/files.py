@@ -243,7 +243,7 @@ class Table:
         if not file.isprintable():
             fault = "has an invisible character in its name, such as a line break"
         elif not real.is_relative_to(pattern.real):
-            fault = f"is a symbolic link that leads out of {pattern.folder}"
+            fault = f"is a symbolic link that points outside {pattern.folder}"
         elif not stat.S_ISREG(status.st_mode):
             fault = "is not a regular file"
         elif status.st_size > MAX_BYTES:

@@ -210,7 +210,7 @@ def _refusal(act: Event, standing: Sequence[Event], acts: _YourActs) -> str:
     refusal = f"your newest change is {act_words}, at position {act.position}"
     if act.type == CHANGE_REJECTED:
         approve = f"reflector review approve {(act.target_id or '')[:8]}"
-        return f"{refusal}; to approve the proposal after all, run `{approve}`{way_out}"
+        return f"{refusal}; to approve the proposal anyway, run `{approve}`{way_out}"
     return f"{refusal}, which cannot be undone{way_out}"
 
 

@@ -176,7 +176,7 @@ def evidence_lines(evidence: LineEvidence) -> Iterator[str]:
     silent = [each.session[:_ID] for each in evidence.sessions if not each.deed]
     if shown and silent:
         number = counted(len(silent), "session")
-        yield cut(f"{_INDENT}nothing counted in {number}: {', '.join(silent)}", _WIDTH)
+        yield cut(f"{_INDENT}no count in {number}: {', '.join(silent)}", _WIDTH)
     if gone := evidence.gone:
         yield f"{_INDENT}and {counted(gone, 'session')} whose transcript no longer exists"
 
@@ -284,7 +284,7 @@ def _summary(rule: RuleFacts, speech: Speech) -> list[str]:
     words = words or [*filter(None, [category_words(rule)]), *known_words(rule, speech)]
     if rule.unknown.sessions:
         total = counted(rule.counts.sessions, "session")
-        words.append(f"{rule.since.sessions} of {total} certainly started with the rule")
+        words.append(f"{rule.since.sessions} of {total} certainly had the rule at the start")
     return words
 
 

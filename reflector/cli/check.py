@@ -60,8 +60,8 @@ from reflector.transcripts.readers import faults
 _EACH = partial(counting, what="reading your agents' sessions")
 
 _NOTHING_TO_ASK = (
-    "No session was sent to the judge, because the judge has read each session that is newer than "
-    "a rule."
+    "No session was sent to the judge, because the judge has already read each session that had "
+    "one of these rules."
 )
 
 
@@ -78,7 +78,7 @@ _NOTHING_TO_ASK = (
 @click.option("--since", type=DAY, help="First day to read, such as 2026-11-01.")
 @judge_option
 @flag("--learn", help="Also propose rules that seem to be missing.")
-@flag("--retry-failed", help="Ask the judge again after failed questions.")
+@flag("--retry-failed", help="Ask the judge the failed questions again.")
 @flag("--dry-run", help="Show the price of judging, and send nothing.")
 @flag("--all", "whole", help="Show every rule in full.")
 @yes_option
@@ -188,7 +188,7 @@ def _with_judge(place: Place, named: str | None) -> Project:
         return project
     if named is not None:
         raise click.UsageError(
-            f"the judge {named!r} does not ask a model, and `check` needs a model; use for "
+            f"the judge {named!r} does not ask a model, and `check` needs a model, for "
             "example --judge claude"
         )
     if consent.agreed_clients():

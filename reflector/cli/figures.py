@@ -79,7 +79,7 @@ class StatsJson:
 
 @click.command()
 @click.argument("name", required=False, type=NAME)
-@flag("--doubles", help="List verdicts that may count more than once.")
+@flag("--doubles", help="List verdicts that possibly count more than once.")
 @question
 def stats(asked: Question, name: str | None, doubles: bool) -> None:
     """Show tokens, cost and verdicts.
@@ -90,8 +90,8 @@ def stats(asked: Question, name: str | None, doubles: bool) -> None:
     WORKED shows how often your rules helped or harmed.
 
     The table of days shows only the newest days; --json prints all days. --doubles lists verdicts
-    that may count more than once, and each rule's totals under each counting policy. With --doubles
-    and NAME, `stats` lists only the verdicts on the rule NAME.
+    that possibly count more than once, and each rule's totals under each counting policy. With
+    --doubles and NAME, `stats` lists only the verdicts on the rule NAME.
     """
     if doubles:
         _doubles(asked, name)

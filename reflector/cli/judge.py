@@ -145,8 +145,8 @@ def allow(place: Place, who: str | None, yes: bool) -> None:
     that would receive the text of your sessions. With --yes, `judge allow` allows all of your
     installed agents to judge. Before you allow an agent to judge, reflector checks that the agent
     cannot use tools. reflector runs an allowed agent in the background, with the agent's cheapest
-    model. reflector stores the environment variables with which the agent logs in, in a private
-    file.
+    model. A private file of reflector stores the environment variables that the agent needs to log
+    in.
     """
     config = place.project().config
     _refuse_unknown(who, config)

@@ -384,7 +384,7 @@ def backup(place: Place, file: Path) -> None:
 
 @ledger.command()
 @click.argument("file", type=READ_FILE)
-@flag("--force", help="Restore a FILE that misses events of the ledger.")
+@flag("--force", help="Restore FILE even if it lacks events of the ledger.")
 @click.pass_obj
 def restore(place: Place, file: Path, force: bool) -> None:
     """Replace the ledger with a backup.
@@ -403,7 +403,7 @@ def restore(place: Place, file: Path, force: bool) -> None:
         note(f"`restore` kept the old ledger as {restored.ledger}")
     # A session counts for the advice at the time of its recording. A kept file without git already
     # includes the counts.
-    again = "To record the sessions that ended after this backup again, run `reflector history`"
+    again = "To record again the sessions that ended after this backup, run `reflector history`"
     if restored.playbook is not None:
         note(f"`restore` wrote a new playbook.json, and kept the old file as {restored.playbook}")
         shared = (
@@ -418,11 +418,11 @@ def restore(place: Place, file: Path, force: bool) -> None:
     note(f"{again}.")
 
 
-@ledger.command(short_help="Accept a found ledger, or restore a lost ledger.")
+@ledger.command(short_help="Accept an unknown ledger, or restore a lost ledger.")
 @yes_option
 @click.pass_obj
 def take(place: Place, yes: bool) -> None:
-    """Accept a found ledger, or restore a lost ledger.
+    """Accept an unknown ledger, or restore a lost ledger.
 
     Use `ledger take` if a ledger came with the project, or if your ledger is lost.
 

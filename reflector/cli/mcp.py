@@ -71,7 +71,7 @@ def mcp(place: Place) -> None:
 
     `mcp` offers the agent the tools search_playbook, why, propose_change and lesson_outcome. If the
     setting `proposals` is "ask" (default), an agent's proposal waits for your decision in
-    `reflector review`. To use `mcp`, install the Python package with the extra `mcp`.
+    `reflector review`. To use `mcp`, install reflector with its optional part `mcp`.
     """
     try:
         from mcp.server import MCPServer

@@ -239,7 +239,7 @@ def blame(place: Place, name: str | FileLine, moment: str | None) -> None:
     For a line of a file, such as CLAUDE.md:12, `blame` shows who wrote the line, and when. `blame`
     also shows the text that the line replaced, and your last words before the line changed. For a
     line of a file, `blame` also lists the sessions that `check` counted, each with a quote. `blame`
-    first lists the sessions in which the rule may be broken.
+    first lists the sessions in which the agent may have broken the rule.
 
     If a verdict no longer counts, its row shows the reason, for example another verdict that counts
     instead. For a rule that you made with `merge`, `blame` also lists the verdicts on the merged

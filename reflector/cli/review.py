@@ -290,7 +290,7 @@ def _undo_last(place: Place, decided: list[_Decided], number: int) -> int:
         return number
     if position is None:
         note(
-            "You declined this proposal. To approve the proposal after all: "
+            "You declined this proposal. To approve the proposal anyway: "
             f"{place.command('review', 'approve', 'ID')}"
         )
         return number
@@ -461,7 +461,7 @@ def _reject(
     proposing.reject_proposal(ledger, proposal, why or _NO_REASON, keep=keep)
     id = short_id(proposal.id)
     note(
-        f"Declined {id}. To approve the proposal after all: "
+        f"Declined {id}. To approve the proposal anyway: "
         f"{place.command('review', 'approve', id)}"
     )
 
@@ -641,9 +641,10 @@ def find(place: Place, dry_run: bool) -> None:
     proposal.
 
     `review find` proposes to remove a rule that harmed more often than chance explains. `review
-    find` also proposes to remove a rule that N sessions got and no session cited; the setting
-    `prune_after` is N. With the setting `prune` = "apply", `review find` removes harmful and
-    uncited rules immediately, without a proposal. `review find` never removes pinned rules.
+    find` also proposes to remove a rule that no session cited, if at least N sessions got the rule.
+    The setting `prune_after` is N. With the setting `prune` = "apply", `review find` removes
+    harmful and uncited rules immediately, without a proposal. `review find` never removes pinned
+    rules.
     """
     config = place.project().config
     with place.reading() as ledger:

@@ -333,7 +333,7 @@ def _confirm(plan: HistoryPlan, *, yes: bool) -> None:
     if requests:
         price = (
             f"Your judge would read up to {counted(len(requests), 'session')} "
-            f"({sum(requests):,} tokens at most)"
+            f"(at most {sum(requests):,} tokens)"
         )
         agreed(f"{price}. Continue?", f"{price}. To agree", yes=yes)
 

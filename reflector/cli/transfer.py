@@ -225,7 +225,7 @@ def _move(place: Place, files: Sequence[Path], *, yes: bool, dry_run: bool) -> A
     places_that_stay = ", ".join(line.place for line in move.stays)
     verb = "stays" if len(move.stays) == 1 else "stay"
     number = counted(len(move.stays), "rule")
-    stay = f"{number} {verb} in the file, inside of a longer text: {places_that_stay}"
+    stay = f"{number} {verb} in the file, within a longer text: {places_that_stay}"
     notes = [stay] if move.stays else []
     notes += [
         f"{line.place} repeats the rule of {first.place}, so `adopt` removes both lines"
@@ -426,7 +426,7 @@ def _print_merged(place: Place, merged: Merged) -> None:
         )
     if merged.overlapping:
         parts = counted(merged.overlapping, "session part")
-        shared = f"Citations may count twice, because this ledger already had messages of {parts}"
+        shared = f"Citations can count twice, because this ledger already had messages of {parts}"
         note(f"{shared} in the file. To list double counts: {place.command('stats', '--doubles')}")
     if merged.merged_at is not None:
         note(f"Undo: {place.command('undo', str(merged.merged_at))}")
@@ -659,8 +659,8 @@ def _print_redacted(plan: RedactionPlan, redacted: Redacted) -> bool:
         say(f"Text in {counted(redacted.events, 'event')} erased, {removed} removed{without}.")
     elif redacted.earlier is not None:
         say(
-            f"This text was erased earlier, at position {redacted.earlier}. reflector cleaned the "
-            "files again."
+            f"This text was erased earlier, at position {redacted.earlier}. reflector erased the "
+            "text from its files again."
         )
     if redacted.trouble:
         note(

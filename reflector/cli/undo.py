@@ -62,7 +62,7 @@ def undo(
     your confirmation. With --dry-run, `undo` shows changes to rules, but not changes to verdicts.
 
     A memory file is a file that agents load, such as CLAUDE.md. If you give the file's path, `undo`
-    reverses the newest change apart from commits, even if the change was committed later. If all
+    reverses the newest change that is not a commit, even if you committed the change later. If all
     changes are commits, `undo` reverses the newest commit of the file. To undo an older change to a
     memory file, give the number of the change in `reflector log --memory`. If the memory file has
     changed again since the change to undo, `undo` writes nothing. With --yes, `undo` restores the

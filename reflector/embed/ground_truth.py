@@ -183,8 +183,8 @@ class ReflectorAgent:
         if _leaves_its_folder(case.dataset):  # a store may make a path of it
             return Talk(
                 problems=[
-                    f"the dataset {ascii(case.dataset)[:80]} is refused, because its path leads "
-                    "out of the folder of the playbooks"
+                    f"the name of the dataset {ascii(case.dataset)[:80]} points outside the folder "
+                    "of the playbooks; choose another name"
                 ]
             )
         try:

@@ -310,7 +310,10 @@ TYPES = (
     ),
     EventType(
         name=BULLET_ASSERTED,
-        meaning="The current counters of a rule were recorded, so that `verify` can compare them.",
+        meaning=(
+            "The current counters of a rule were recorded, so that `verify` can compare the "
+            "counters with the events."
+        ),
         fields={**_NAMED, "helpful": _NUMBER, "harmful": _NUMBER},
         effect=ChangesNothing("`verify` compares the events with the recorded counters"),
         summary=as_line("{name} helpful={helpful} harmful={harmful}"),

@@ -128,7 +128,7 @@ TYPES = (
         effect=ChangesNothing("a rejected change is not applied"),
         summary=_rejection,
         no_retraction=(
-            "to make the proposed change after all, run `reflector review approve {target}`"
+            "to make the proposed change anyway, run `reflector review approve {target}`"
         ),
         target=Target("the proposal", required=True, once=True),
     ),
@@ -162,11 +162,12 @@ TYPES = (
             "quote": needed(bounded(MAX_QUOTE)),
         },
         effect=ChangesNothing(
-            "reflector can propose a rule for this wish, and you decide on the proposal"
+            "reflector can propose a rule for this request, and you decide on the proposal"
         ),
         summary=as_line("{kind}: {text}"),
         no_retraction=(
-            "a wish is not evidence; decide on the proposal for this wish with `reflector review`"
+            "a request is not evidence; decide on the proposal for this request with "
+            "`reflector review`"
         ),
         target=Target("the recorded part of the session", required=True),
     ),

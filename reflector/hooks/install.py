@@ -569,7 +569,7 @@ def _changing(path: Path, project: Path | None, *, makes: bool = False) -> Itera
     real = Path(os.path.realpath(path))
     if project is not None and not real.is_relative_to(os.path.realpath(project)):
         raise SettingsRefused(
-            path, f" leads through a link to {real}, outside the project; remove the link"
+            path, f" contains a link to {real}, outside the project; remove the link"
         )
     if makes:
         path.parent.mkdir(mode=0o700 if project is None else 0o777, parents=True, exist_ok=True)

@@ -275,8 +275,8 @@ def _failure(
         return _uncounted_failure(f"reflector stopped {title}, because {why}", "access")
     if output.forbidden:
         return _uncounted_failure(
-            f"reflector ignored the answer of {title}, because {title} had more rights than a "
-            f"judge may have: {output.forbidden}",
+            f"reflector ignored the answer of {title}, because {title} got more rights or input "
+            f"than a judge may get: {output.forbidden}",
             "access",
         )
     if ended.why == "turns":
@@ -403,8 +403,8 @@ async def _show_request(client: JudgeClient, ours: Ours) -> None:
     forbidden = forbidden or _surplus(client, request.result())
     if forbidden:
         raise _uncounted_failure(
-            f"reflector did not ask {client.title}, because {client.title} had more rights than a "
-            f"judge may have: {forbidden}",
+            f"reflector did not ask {client.title}, because {client.title} got more rights or "
+            f"input than a judge may get: {forbidden}",
             "access",
         )
 

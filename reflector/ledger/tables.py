@@ -82,7 +82,7 @@ class EventColumns(TypedColumns):
     type = _text("such as bullet.tagged; docs/events.md lists them")
     schema_version = _small("of the event's data")
     occurred_at = _text("time of the event, ISO 8601 in UTC")
-    recorded_at = _text("time of the append, later than for the event before")
+    recorded_at = _text("time of the append, later than the time of the event before")
     actor = _text("who caused the event: human, agent, a judge")
     session_id = _text_or_null("the agent's session")
     reflection_id = _text_or_null("the reflection that the event belongs to")

@@ -148,7 +148,7 @@ def carry_out_move(ledger: Ledger, project: Project, move: Move, *, shown: Move)
     cuts = [cut for cut in move.cuts if cut.rules]
     if [cut.before for cut in move.cuts] != [cut.before for cut in shown.cuts]:
         raise Changed(
-            "a file with these rules changed while you were asked; run the same command again"
+            "a file with these rules changed before you confirmed; run the same command again"
         )
     for cut in cuts:
         keep_text(project, cut.before)

@@ -359,7 +359,7 @@ def _loaded(root: Path) -> tuple[list[_Wanted], dict[Path, str]]:
 
 def _outside_note(wanted: _Wanted, shown: str) -> str:
     if not wanted.importer:
-        return f"not read: {shown}, because this link leads out of the project"
+        return f"not read: {shown}, because this link points outside the project"
     return f"not read: @{shown} in {wanted.importer}, because that file is outside the project"
 
 

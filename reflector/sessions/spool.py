@@ -451,8 +451,8 @@ def _read_record(path: Path) -> dict[str, Any]:
         raise ValueError(f"reflector's hook did not write {path}")
     if not is_sealed(raw):
         raise _Foreign(
-            "the file lacks the seal of your hooks; if the file came with a repository, remove "
-            "the file"
+            "your hooks did not write this file, because their seal is missing; if the file came "
+            "with a repository, remove the file"
         )
     return dict(record)
 

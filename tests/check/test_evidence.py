@@ -114,7 +114,7 @@ def test_sessions_to_look_at_come_first(agent_here: Agent) -> None:
     others = [Session("s-2").runs("git commit", ""), Session("s-3").runs("ls", "")]
     shown = _lines(agent_here, LINT, done, *others)
     assert [line.split()[4] for line in shown[1:3]] == ["not", "ran"]
-    assert shown[3].strip() == "nothing counted in 1 session: s-3"
+    assert shown[3].strip() == "no count in 1 session: s-3"
 
 
 @pytest.mark.parametrize(
@@ -319,7 +319,7 @@ def test_rule_below_a_case_needs_a_judge(agent_here: Agent) -> None:
                     "the agent ran `ruff check`, as the rule asks, in 1 of 2 sessions",
                     "0 of 2",
                     "ruff check",
-                    "nothing counted in 1 session",
+                    "no count in 1 session",
                 ],
             ),
         ],

@@ -495,7 +495,7 @@ def test_link_as_only_file_is_named(agent: Agent, tmp_path: Path) -> None:
     (tmp_path / "other.md").write_text("- Run the tests first\n")
     (agent.project / "CLAUDE.md").symlink_to(tmp_path / "other.md")
     assert (
-        "not read: CLAUDE.md, because this link leads out"
+        "not read: CLAUDE.md, because this link points outside"
         in agent.call("check", "--dry-run", code=1).err
     )
 

@@ -220,7 +220,7 @@ def test_key_u_undoes_an_approval(agent: Agent) -> None:
 def test_declined_proposal_stays_declined(agent: Agent) -> None:
     proposed(agent, *(Change("add", section="oth", text=f"Advice {n}.") for n in range(2)))
     ran = agent.call("review", keys="dtoo slow here\nuq")
-    assert "To approve the proposal after all:" in ran.err
+    assert "To approve the proposal anyway:" in ran.err
     (declined,) = [one for one in waiting(agent, "list") if one["state"] == "rejected"]
     assert declined["why"] == "too slow here"
 

@@ -132,7 +132,7 @@ def test_withdrawn_permission_ends_an_agent_at_work(played: Played) -> None:
 
 def test_agent_that_keeps_a_tool_gets_no_session(played: Played) -> None:
     played.mode("answer,Bash")
-    assert "had more rights than a judge may have" in str(played.fails())
+    assert "input than a judge may get" in str(played.fails())
     assert not (played.folder / "asked.json").exists()
 
 
@@ -142,7 +142,7 @@ def test_lock_down_is_checked_once_for_each_version(
 ) -> None:
     played.send()
     played.mode("answer,Bash")  # it would not show itself locked down any more
-    assert "had more rights than a judge may have" in str(
+    assert "input than a judge may get" in str(
         played.fails()
     )  # but says itself what it has
     (played.folder / "version").write_text("2.2.0")

@@ -28,7 +28,7 @@ def _sparse(path: Path) -> None:
 @pytest.mark.parametrize(
     ("make", "why"),
     [
-        (_link, "is a symbolic link that leads out of {root}"),
+        (_link, "is a symbolic link that points outside {root}"),
         (os.mkfifo, "is not a regular file"),
         (_sparse, "has more than 1 MB"),
     ],

@@ -67,8 +67,8 @@ def test_imports_are_followed_inside_the_project_only(
     assert outside.endswith("secret.md in CLAUDE.md, because that file is outside the project")
     assert gone == "not read: @gone.md in CLAUDE.md: No such file or directory"
     assert links == [
-        "not read: AGENTS.md, because this link leads out of the project",
-        "not read: CLAUDE.local.md, because this link leads out of the project",
+        "not read: AGENTS.md, because this link points outside the project",
+        "not read: CLAUDE.local.md, because this link points outside the project",
     ]
     assert [line.text for line in advice_of(root, [root / "AGENTS.md"]).lines] == [
         "Never tell this to anybody"

@@ -28,7 +28,7 @@ def test_delivery_of_another_user_records_nothing(agent: Agent, tmp_path: Path, 
     agent.hook("SessionEnd", session_id="s-0", transcript_path="")  # the user has a key
     _another(agent, tmp_path).hook(event, session_id="s-1", transcript_path=str(_cited(tmp_path)))
     shown = agent.call("list").err
-    assert "the file lacks the seal of your hooks" in " ".join(shown.split())
+    assert "your hooks did not write this file" in " ".join(shown.split())
     assert (agent.counters()["pat-001"], agent.events("session.recorded")) == ((0, 0), [])
 
 
@@ -65,7 +65,7 @@ def test_another_home_records_its_delivery_later(agent: Agent, tmp_path: Path) -
 
 def test_question_names_a_foreign_delivery(agent: Agent, tmp_path: Path) -> None:
     _another(agent, tmp_path).hook("SessionEnd", session_id="s-1", transcript_path="")
-    assert "lacks the seal of your hooks" in agent.call("list").err
+    assert "your hooks did not write this file" in agent.call("list").err
     assert agent.json("status", code=1)["spool"]["pending"] == 0
 
 

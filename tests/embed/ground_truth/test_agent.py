@@ -118,7 +118,7 @@ def test_a_store_is_asked_for_no_path(dataset: str, caplog: pytest.LogCaptureFix
     agent = ReflectorAgent(model := Model(), ReflectorPromptBuilder(), Files())
     assert agent.run(attempt(), "t", "r", dataset).insights == []
     assert model.prompts == []
-    assert "its path leads out of the folder" in caplog.text
+    assert "points outside the folder" in caplog.text
 
 
 class Broken:
