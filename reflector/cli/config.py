@@ -102,7 +102,8 @@ def set_(place: Place, key: str, values: tuple[str, ...], for_all: bool) -> None
         # A key is secret, so the command does not repeat its value.
         given = "VALUE" if key == "api_key" else shlex.join(values)
         raise click.UsageError(
-            f"`{key}` belongs in your own settings file: reflector config set{where} {key} {given}"
+            f"`{key}` belongs in your own settings file; run: reflector config set{where} {key} "
+            f"{given}"
         )
     value = list(values) if is_list else from_text(key, values[0])
     path, _ = store_setting(place.folder(), key, value, for_all=for_all)

@@ -460,10 +460,7 @@ def _reject(
 ) -> None:
     proposing.reject_proposal(ledger, proposal, why or _NO_REASON, keep=keep)
     id = short_id(proposal.id)
-    note(
-        f"Declined {id}. To approve the proposal anyway: "
-        f"{place.command('review', 'approve', id)}"
-    )
+    note(f"Declined {id}. To approve the proposal anyway: {place.command('review', 'approve', id)}")
 
 
 def _approve(place: Place, ledger: Ledger, proposal: Proposal, text: str | None) -> int | None:

@@ -317,8 +317,8 @@ def compressed_words(title: str, paths: Sequence[Path]) -> str:
     shown = ", ".join(map(str, paths[:3]))
     more = f" and {len(paths) - 3} more" if len(paths) > 3 else ""
     return (
-        f"reflector cannot read {counted(len(paths), 'compressed session')} of {title}, from all "
-        f"projects: {shown}{more}"
+        f"in all projects, reflector cannot read {counted(len(paths), 'compressed session')} of "
+        f"{title}: {shown}{more}"
     )
 
 

@@ -100,9 +100,7 @@ def status_of(place: Place) -> StatusJson:
 def month_words(month: MonthJson | None) -> str:
     """Return the tokens of this month in a line."""
     if month is None:
-        return (
-            "this month: unknown, because reflector cannot read its count of judges' tokens"
-        )
+        return "this month: unknown, because reflector cannot read its count of judges' tokens"
     limit = f"of {month.limit:,} tokens" if month.limit else "tokens, without a limit"
     return f"this month: {month.tokens:,} {limit}, in all projects together"
 

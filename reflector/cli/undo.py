@@ -93,7 +93,7 @@ def undo(
     if len(removed) > 1:
         names = ", ".join(removed[:_MOST_NAMES]) + (", …" if len(removed) > _MOST_NAMES else "")
         removal = f"removes {len(removed)} rules ({names})"
-        refusal = f"this undo {removal}; to undo without a question"
+        refusal = f"this undo {removal}; to undo without confirmation"
         agreed(f"This undo {removal}. Remove these rules?", refusal, yes=yes)
     _take_back(place, act, why)
 

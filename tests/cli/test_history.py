@@ -212,7 +212,7 @@ def test_archived_sessions_are_recorded_and_compressed_ones_named(agent: Agent) 
     )
     done = agent.call("history", "--agent", "codex")
     assert (
-        f"reflector cannot read 1 compressed session of Codex CLI, from all projects: {path}"
+        f"in all projects, reflector cannot read 1 compressed session of Codex CLI: {path}"
         in done.err
     )
     assert [event["data"]["cited"] for event in agent.events("session.recorded")] == [["pat-001"]]
@@ -229,7 +229,7 @@ def test_compressed_sessions_alone_are_named(agent: Agent) -> None:
     done = agent.call("history", "--agent", "codex", "--dry-run")
     assert "no session of this project" in done.err
     assert (
-        f"reflector cannot read 1 compressed session of Codex CLI, from all projects: {path}"
+        f"in all projects, reflector cannot read 1 compressed session of Codex CLI: {path}"
         in done.err
     )
 

@@ -272,10 +272,7 @@ def test_link_out_of_a_repository_is_refused(
     before = seen(agent.home)
     for command in ("install", "uninstall"):
         said = agent.call(command, "--agent", name, "--scope", scope, code=1).err
-        assert (
-            f"{path} contains a link to {outside}, outside the project; remove the link"
-            in said
-        )
+        assert f"{path} contains a link to {outside}, outside the project; remove the link" in said
     assert seen(agent.home) == before
 
 

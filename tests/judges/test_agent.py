@@ -142,9 +142,7 @@ def test_lock_down_is_checked_once_for_each_version(
 ) -> None:
     played.send()
     played.mode("answer,Bash")  # it would not show itself locked down any more
-    assert "input than a judge may get" in str(
-        played.fails()
-    )  # but says itself what it has
+    assert "input than a judge may get" in str(played.fails())  # but says itself what it has
     (played.folder / "version").write_text("2.2.0")
     assert "reflector did not ask" in str(played.fails())
     for version, fault in (
