@@ -93,22 +93,25 @@ def set_(place: Place, key: str, values: tuple[str, ...], for_all: bool) -> None
     is_list = isinstance(SETTINGS[key].default, tuple)
     if len(values) > 1 and not is_list:
         raise click.UsageError(f"{key} takes one value; quote a value that contains spaces")
-    where = " --global" if for_all or key in USERS_OWN else ""
+    # `ledger_url` is ignored in a project's file.
+    is_only_global = key in (*USERS_OWN, "ledger_url")
+    option = " --global" if for_all or is_only_global else ""
     if is_list and values[0].startswith("["):
         raise click.UsageError(
-            f"write the values without brackets: reflector config set{where} {key} VALUE VALUE"
+            f"write the values without brackets: reflector config set{option} {key} VALUE VALUE"
         )
-    if key in USERS_OWN and not for_all:
-        # A key is secret, so the command does not repeat its value.
-        given = "VALUE" if key == "api_key" else shlex.join(values)
+    if is_only_global and not for_all:
+        # A key and a password in a URL are secret, so the command does not repeat them.
+        given = "VALUE" if key in ("api_key", "ledger_url") else shlex.join(values)
         raise click.UsageError(
-            f"`{key}` belongs in your own settings file; run: reflector config set{where} {key} "
+            f"`{key}` belongs in your own settings file; run: reflector config set{option} {key} "
             f"{given}"
         )
     value = list(values) if is_list else from_text(key, values[0])
     path, _ = store_setting(place.folder(), key, value, for_all=for_all)
     config = _print_in_force(place, key)
-    if config.layer(key) not in ("user" if for_all else "project", "default"):
+    stored_layer = "user" if for_all else "project"
+    if config.layer(key) != stored_layer:
         note(f"`{key}` is set in {path}, but {_origin(config, place.folder(), key)} overrides it")
 
 

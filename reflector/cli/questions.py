@@ -423,6 +423,8 @@ def log(
     change at a position of the log, run `reflector undo POSITION`.
     """
     if memory:
+        if types or since:
+            raise click.UsageError("--memory cannot be used together with --type or --since")
         from reflector.cli.memory import print_log
 
         print_log(place, topic, most, moment)
@@ -435,10 +437,19 @@ def log(
 def _print_events(
     asked: Question, topic: str | None, most: int, types: tuple[str, ...], since: str | None
 ) -> None:
+    """Print the newest events about a topic, as a table or as JSON.
+
+    most   the number of events to print; 0 for all
+    since  the first moment, if the topic does not give one
+    """
     from reflector.changes.undo import undo_of, undone
 
     ledger = asked.ledger
     named = _Topic.of(ledger, topic)
+    if named.begin and since:
+        raise click.UsageError(
+            f"`{topic}` and --since both give the first moment; give only one of them"
+        )
     bounds = bounds_of(ledger, named.begin or since, named.end)
     events = select(
         ledger,
@@ -449,7 +460,7 @@ def _print_events(
         upto=bounds.upto if asked.upto is None else min(bounds.upto, asked.upto),
         begin=bounds.begin,
         end=bounds.end,
-        newest=most + 1 if most else None,
+        newest=most + 1 if most else None,  # one more shows whether the list is complete
     )
     is_cut = 0 < most < len(events)
     if is_cut:

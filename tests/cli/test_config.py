@@ -51,6 +51,7 @@ def test_comments_and_order_of_a_file_stay(agent: Agent) -> None:
     [
         (("idle_minutes", "0"), "at least 1"),
         (("api_key", "k"), "reflector config set --global api_key VALUE"),
+        (("ledger_url", "sqlite:///x"), "reflector config set --global ledger_url VALUE"),
         (("memory_user", "true"), "reflector config set --global memory_user true"),
         (("monthly_tokens", "6000000"), "cannot exceed"),
         (("uncited", "true", "false"), "takes one value"),
