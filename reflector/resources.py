@@ -1,8 +1,8 @@
 """The parts of this installation: the folders that ship beside the code, and the extras that it may
 lack.
 
-Invariant: a command that installs an extra always names this distribution with its source, because
-a plain name on the public index can be another package. The command changes the running
+Invariant: a command that adds an extra names the extra's packages and never this distribution,
+because on the public index its plain name can be another package. The command changes the running
 environment.
 """
 
@@ -31,10 +31,10 @@ def resource_dir(name: str) -> Path:
     )
 
 
-def install_command(extra: str) -> str:
-    """Return the shell command that adds an extra's packages to the running environment, with pip
-    if it is there, else with uv. If the installed package does not list the extra, return the
-    advice to reinstall the package.
+def remedy_for_extra(extra: str) -> str:
+    """Return the instruction to add an extra to the running environment: to run pip, or uv if pip
+    is missing, with the extra's packages. If the installed metadata does not list the extra, it is
+    to reinstall reflector.
     """
     import shlex
     import sys
@@ -54,8 +54,6 @@ def install_command(extra: str) -> str:
         return f"install {DISTRIBUTION} again, with its optional part {extra!r}"
     python = shlex.quote(sys.executable or "python")
     packages = shlex.join(needed)
-    return (
-        f"{python} -m pip install {packages}"
-        if find_spec("pip")
-        else f"uv pip install --python {python} {packages}"
-    )
+    if find_spec("pip"):
+        return f"run: {python} -m pip install {packages}"
+    return f"run: uv pip install --python {python} {packages}"

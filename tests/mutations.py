@@ -1119,7 +1119,7 @@ MUTATIONS = [
     Mutation(TAKEN, "if len(known) < _FEWEST_COPIES:", "if not known:", COPIES),
     Mutation(TAKEN, "lambda pair: pair[1] in known, fresh", "lambda pair: True, fresh", COPIES),
     Mutation(TAKEN, "or original_id == session_id:", "or False:", COPIES),
-    Mutation(TAKEN, "return [key for key in keys if key not in late]", "return keys", ENDED),
+    Mutation(TAKEN, "return [key for key in keys if key not in repeating]", "return keys", ENDED),
     Mutation(ENDS, "return not cited.issuperset(cited_names(answer))", "return True", ENDED),
     Mutation(ENDS, "if session_id in busy or", "if", ENDED),
     Mutation(ENDS, "max(began_ns, path.stat().st_mtime_ns)", "0", ENDED),
@@ -1344,7 +1344,7 @@ MUTATIONS = [
     Mutation("reflector/cli/report.py", "not ledger.window_states()", "True", KEPT),
     # Settings files: the complete old file or the complete new one, with its mode and its link.
     # After uninstall, the file has its earlier bytes.
-    Mutation(HOOK_LIST, "and not is_backed_up:", "and True:", INSTALL_COMMAND),
+    Mutation(HOOK_LIST, "is_made_by_us or backup.exists():", "is_made_by_us:", INSTALL_COMMAND),
     Mutation("reflector/files.py", "if now != read:", "if False:", INSTALL_COMMAND),
     Mutation(HOOK_LIST, "stat.S_IMODE(path.stat().st_mode)", "0o600", INSTALL_COMMAND),
     Mutation(HOOK_LIST, "target = Path(os.path.realpath(path))", "target = path", INSTALL_COMMAND),
@@ -1905,8 +1905,8 @@ MUTATIONS = [
     ),
     Mutation(
         "reflector/check/adapter.py",
-        "not names_case(line.heading)",
-        "True",
+        "names_case(line.heading) and",
+        "False and",
         ("tests/check/test_evidence.py",),
     ),
     Mutation(

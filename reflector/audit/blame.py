@@ -274,7 +274,7 @@ class _Blame:
         disposition = words(data, "disposition") or "malformed"
         cause: Event | None = None
         if disposition == "counted":
-            disposition, cause = self._standing_of(verdict)
+            disposition, cause = self._disposition_now(verdict)
         if event.type == BULLET_CHECKED:
             reading_id = completion_id(event.reflection_id)
             ids = (event.event_id, reading_id, event.target_id)
@@ -301,15 +301,16 @@ class _Blame:
             said_wrong=said_wrong(judged.window, verdict.name),
         )
 
-    def _standing_of(self, verdict: Verdict) -> tuple[str, Event | None]:
-        """Return the disposition of a verdict that was given to be counted.
-
-        If it does not count, also return the event that is the reason.
+    def _disposition_now(self, verdict: Verdict) -> tuple[str, Event | None]:
+        """Return whether a verdict still counts that counted when it was given: "counted", or the
+        reason as in `Step.disposition`, with the event that caused it.
         """
         if not verdict.tag:
             return "malformed", None
         standing = self.history.standing
-        fault = standing.fault(verdict, self.family[verdict.name])
+        # A verdict on a merged bullet counts for this bullet only if it is newer than its counters.
+        counts_after = self.family[verdict.name]
+        fault = standing.fault(verdict, counts_after)
         if fault == "recounted":
             return fault, self._recount_after(verdict)
         if fault == "retracted":

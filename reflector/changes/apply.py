@@ -147,7 +147,7 @@ def apply_changes(
     origin: str = "cli",
     reason: str | None = None,
     again: bool = False,
-    lead: Callable[[Sequence[Step]], Sequence[NewEvent]] = lambda _: (),
+    preceding: Callable[[Sequence[Step]], Sequence[NewEvent]] = lambda _: (),
     tx: str | None = None,
     headings: Mapping[str, str] | None = None,
 ) -> list[Step]:
@@ -159,7 +159,7 @@ def apply_changes(
     origin     the origin of new bullets
     reason     the reason for removals
     again      as for `plan_changes`
-    lead       returns the events that they follow, for the same append
+    preceding  returns the events to append directly before those of the changes, in one append
     tx         the transaction id of a command that appends more than these
     headings   of new bullets that are moved out of a file: the heading there, by their text
 
@@ -185,9 +185,9 @@ def apply_changes(
                 more=baselines.get(step.name) if baselines and is_count else more,
             )
             events.append(event)
-        leading = lead(steps)
+        before = preceding(steps)
         try:
-            places = ledger.append([*leading, *events], tx=transaction)[len(leading) :]
+            places = ledger.append([*before, *events], tx=transaction)[len(before) :]
         except Conflict as conflict:
             names_meanwhile += [
                 str(event.data["name"]) for event in events if event.event_id == conflict.event_id

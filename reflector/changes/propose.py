@@ -319,7 +319,8 @@ def approve_proposal(
         return _approve_again(ledger, proposal, change, actor, first)
 
     def approval(steps: Sequence[Step]) -> Sequence[NewEvent]:
-        data = {"change": steps[0].change.to_data(), "edited": change != proposal.change}
+        made = steps[0].change  # with the name of the new bullet
+        data = {"change": made.to_data(), "edited": change != proposal.change}
         event_id = identity(CHANGE_APPROVED, proposal.id)
         return [NewEvent(CHANGE_APPROVED, event_id, data, actor, target_id=proposal.id)]
 
@@ -331,7 +332,7 @@ def approve_proposal(
         target=proposal.id,
         origin="proposal",
         reason=quote(proposal.reason, _MAX_REMOVAL_REASON),
-        lead=approval,
+        preceding=approval,
     )
     return steps[0]
 

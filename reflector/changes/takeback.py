@@ -152,18 +152,18 @@ def take_back_changes(
     *,
     why: str | None = None,
     first: int = 0,
-    lead: Sequence[NewEvent] = (),
+    preceding: Sequence[NewEvent] = (),
     tx: str | None = None,
 ) -> TakenBack:
     """Undo changes of bullets, and remove the evidence that came with them from the count.
 
-    lead  events for the same append, of a command with this `tx`
+    preceding  events to append before the undo, of a command with this `tx`
 
     Otherwise as `take_back_act`.
     """
     before = ledger.rows()
     head = ledger.head().position
-    steps = _undo_changes(ledger, act, why or act.reason, first, lead, tx or ledger.draw())
+    steps = _undo_changes(ledger, act, why or act.reason, first, preceding, tx or ledger.draw())
     return _result(ledger, steps, before, head)
 
 
@@ -197,10 +197,10 @@ def _undo_changes(
     act: Act,
     reason: str,
     first: int,
-    lead: Sequence[NewEvent],
+    preceding: Sequence[NewEvent],
     tx: str,
 ) -> Sequence[Step]:
-    """Append the undo of an act after the events in `lead`: take back its evidence and its changes
+    """Append the `preceding` events and the undo of an act: take back its evidence and its changes
     to rules. Return the steps.
 
     Raises: NothingToUndo if the act has nothing left to undo.
@@ -221,6 +221,6 @@ def _undo_changes(
         reason=reason,
         target=taken_back.targets,
         baselines=taken_back.baselines,
-        lead=lambda _: [*lead, *evidence],
+        preceding=lambda _: [*preceding, *evidence],
         tx=tx,
     )

@@ -27,7 +27,6 @@ from reflector.check.facts import (
 from reflector.check.plan import Look
 from reflector.check.project_files import last_edit, missing_paths
 from reflector.check.results import Began, results
-from reflector.counts.around import BANS
 from reflector.counts.occasions import names_case
 from reflector.counts.repeated import Repeated as CountedSentences
 from reflector.counts.rules import Rule, rule_of
@@ -192,7 +191,9 @@ def _rule(
     checked = judged.by_line.get(line)
     said = count.last_said
     at = time_of(said.timestamp) if said is not None else None
-    is_general = not names_case(line.heading) or count.counting.rule.phase not in ("", BANS)
+    # Below a heading that names a case, such as "When you release", counts cannot show whether a
+    # call was in that case. Below "Before you commit", only the calls at this occasion are counted.
+    is_in_unknown_case = names_case(line.heading) and not count.counting.rule.occasion_title
     return RuleFacts(
         place=line.place,
         text=line.text,
@@ -202,8 +203,8 @@ def _rule(
         since=count.since,
         before=count.before,
         unknown=count.unknown,
-        forbids=is_general and count.forbids,
-        has_words=is_general and count.has_words,
+        forbids=count.forbids and not is_in_unknown_case,
+        has_words=count.has_words and not is_in_unknown_case,
         names_command=count.names_command,
         is_choice=count.is_choice,
         occasion=count.occasion,

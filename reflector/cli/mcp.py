@@ -28,7 +28,7 @@ from reflector.mistakes import Mistake
 from reflector.playbook.bullet import Bullet
 from reflector.playbook.change import Change
 from reflector.playbook.names import SECTIONS
-from reflector.resources import install_command
+from reflector.resources import remedy_for_extra
 from reflector.text.bounds import clean
 from reflector.text.secrets import quote
 
@@ -77,8 +77,7 @@ def mcp(place: Place) -> None:
         from mcp.server import MCPServer
     except ImportError as error:
         raise click.ClickException(
-            f"this command needs version 2 of the package mcp ({error}); run: "
-            f"{install_command('mcp')}"
+            f"this command needs version 2 of the package mcp ({error}); {remedy_for_extra('mcp')}"
         ) from error
     place.project()  # report a mistake in the settings now
     server = MCPServer(

@@ -95,6 +95,11 @@ class Rule(NamedTuple):
     phase: str = ""
     files: str = ""
 
+    @property
+    def occasion_title(self) -> str:
+        """The title that names an occasion, such as "Before you commit"; "" if there is none."""
+        return "" if self.phase == BANS else self.phase
+
     def is_loaded(self, marks: Marks) -> bool:
         """Return whether the agent of a session with these marks loaded it."""
         return not self.files or marks.came_up & LOADED > 0
@@ -512,8 +517,7 @@ def _fact_counting(rule: Rule, tokens: tuple[Token, ...]) -> Counting:
 def _rule_counting(rule: Rule, tokens: tuple[Token, ...]) -> Counting:
     """Return a rule with its tokens as bits: those that it asks for, and those that it forbids."""
     named, negated = _deeds_in(tokens)
-    phase = rule.phase if rule.phase != BANS else ""
-    text = with_phase(rule.text, phase, tokens)
+    text = with_phase(rule.text, rule.occasion_title, tokens)
     occasion = occasion_of(text, tokens)
     if occasion is None and negated and not named:
         occasion = occasion_of_ban(tokens)

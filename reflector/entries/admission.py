@@ -359,17 +359,19 @@ def _original(place: Place) -> Entry | None:
 
 
 def _arrive(place: Place, original: Entry, *, accepts_newer: bool) -> None:
-    """Accept a ledger that came with a moved or copied project. If the project was moved, the notes
-    move too.
+    """Accept a ledger that came with a moved or copied project.
+
+    A moved project takes the notes of its old folder along, and so keeps the ledger's mark. A copy
+    gets notes and a mark of its own, because the original still needs those.
     """
+    old_file = Path(original.root) / place.file.relative_to(place.root)
+    is_copy = notes.file_identity(old_file) == original.file
     entry = None
-    if (
-        notes.file_identity(Path(original.root) / place.file.relative_to(place.root))
-        != original.file
-    ):
+    if not is_copy:
         with suppress(OSError):
             from shutil import rmtree
 
+            # The folder here has no copy of a ledger, so it can be replaced.
             rmtree(own_folder(str(place.root)), ignore_errors=True)
             os.rename(own_folder(original.root), own_folder(str(place.root)))  # noqa: PTH104
             entry = original

@@ -359,27 +359,39 @@ class _Merging:
         return candidate_ids(theirs, event_id, self.renamed_ids, data_hash)
 
     def _with_our_targets(self, line: CheckedLine, prepared: Prepared) -> Prepared:
-        """Return an event as it would be appended, with its ids and targets here."""
-        stored = line.stored
-        target_id = self._our_id(stored.target_id)
-        reflection_id = self._our_reflection(stored.reflection_id)
-        event_id = self.renamed_ids.get(prepared.event.event_id, prepared.event.event_id)
-        if reflection_id != stored.reflection_id and stored.type in OF_REFLECTIONS:
-            # Under its own id, this ledger may have an event of the other reflection.
-            if stored.type == ev.REFLECTION_COMPLETED:
-                event_id = identity(stored.type, reflection_id or "")
-            else:
-                event_id = id_beside(stored.type, self.survey.events[stored.event_id].birth)
-        elif target_id != stored.target_id:
-            is_named_after_target = event_id == identity(stored.type, stored.target_id or "")
-            if is_named_after_target:
-                event_id = identity(stored.type, target_id or "")
-        if stored.type == ev.BULLET_RECOUNTED:
+        """Return an event as it would be appended: its own id, its target and its reflection have
+        their ids here.
+        """
+        target_id = self._our_id(line.stored.target_id)
+        reflection_id = self._our_reflection(line.stored.reflection_id)
+        event_id = self._our_event_id(line, prepared.event.event_id, target_id, reflection_id)
+        if line.stored.type == ev.BULLET_RECOUNTED:
             prepared = self._with_our_baseline(prepared)
         event = replace(
             prepared.event, event_id=event_id, target_id=target_id, reflection_id=reflection_id
         )
         return prepared._replace(event=event)
+
+    def _our_event_id(
+        self, line: CheckedLine, event_id: str, target_id: str | None, reflection_id: str | None
+    ) -> str:
+        """Return the id under which an event of the file would be appended here.
+
+        It is the id there, unless that id follows from a bullet's name, a reflection's id or a
+        target's id that differs here. `target_id` and `reflection_id` are those here.
+        """
+        stored = line.stored
+        event_id = self.renamed_ids.get(event_id, event_id)
+        if stored.type in OF_REFLECTIONS and reflection_id != stored.reflection_id:
+            # The reflection has another id here, because a reflection of this ledger has its id.
+            # So an event of that reflection may have the id of this event.
+            if stored.type == ev.REFLECTION_COMPLETED:
+                return identity(stored.type, reflection_id or "")
+            return id_beside(stored.type, self.survey.events[stored.event_id].birth)
+        is_of_target = event_id == identity(stored.type, stored.target_id or "")
+        if is_of_target and target_id != stored.target_id:
+            return identity(stored.type, target_id or "")
+        return event_id
 
     def _with_our_baseline(self, prepared: Prepared) -> Prepared:
         """Return a recount with the id here of `since`, the event whose baseline an undo restored.

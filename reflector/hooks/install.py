@@ -525,18 +525,19 @@ def _text(raw: bytes | None) -> str:
 def _back_up(path: Path, form: Form, before: bytes | None) -> None:
     """Keep a copy of a file as it was before our first hook.
 
-    An existing file that has our hooks is only copied if it contains more and has no copy yet.
+    If the file has our hooks already, a copy is made only if there is none, and only if the file
+    contains more than our hooks, because otherwise we created it.
     """
     if before is None:
         return
     backup = backup_path(path)
     text = _text(before)
-    has_our_hooks = any(handler.own for handler in form.handlers(text))
-    is_made_by_us = has_our_hooks and form.uninstall(text).strip() in ("", "{}")
-    is_backed_up = has_our_hooks and backup.exists()
-    if not is_made_by_us and not is_backed_up:
-        files.replace_file(backup, before, stat.S_IMODE(path.stat().st_mode))
-        _give(backup, path.stat())
+    if any(handler.own for handler in form.handlers(text)):
+        is_made_by_us = form.uninstall(text).strip() in ("", "{}")
+        if is_made_by_us or backup.exists():
+            return
+    files.replace_file(backup, before, stat.S_IMODE(path.stat().st_mode))
+    _give(backup, path.stat())
 
 
 def _replace(path: Path, before: bytes | None, after: bytes | None, mode: int = 0o600) -> None:

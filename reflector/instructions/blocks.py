@@ -273,7 +273,8 @@ class _Reader:
         """Read a fence, and return the index of its last line.
 
         In a shell's fence each command is a block, together with the comments directly before it.
-        Of any other language only the first line is read, as code.
+        After a backslash the command continues on the next line; a comment there is omitted. Of any
+        other language only the first line is read, as code.
         """
         lead_in = self._lead_in_now()
         self._close()
@@ -286,14 +287,15 @@ class _Reader:
         for index, line in enumerate(lines, at + 1):
             if not line:
                 comments.clear()
+                is_continued = False
             elif line.startswith(("#", "//", "REM ")):
                 comments.append((index + 1, line))
             else:
                 if is_continued:
-                    self.blocks[-1].lines.append((0, line))
+                    self.blocks[-1].lines.append((index + 1, line))
                 else:
                     self._add_command(index, line, comments, lead_in)
-                    comments.clear()
+                comments.clear()
                 is_continued = line.endswith("\\")
         return end
 

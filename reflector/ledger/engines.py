@@ -19,7 +19,7 @@ from reflector.ledger import sqlite_file
 from reflector.ledger.errors import LedgerCorrupt, LedgerLocked, LedgerUnavailable, translated
 from reflector.ledger.sqlite_file import connect_file, file_lock, sqlite_module
 from reflector.ledger.url import Url, url_of, url_of_engine
-from reflector.resources import install_command
+from reflector.resources import remedy_for_extra
 
 if TYPE_CHECKING:
     import sqlalchemy as sa
@@ -322,8 +322,7 @@ def _postgresql(of: Url, creator: Callable[[], Any] | None = None) -> sa.Engine:
         )
     except ImportError as error:
         raise LedgerUnavailable(
-            f"the driver for {of.shown!r} is missing ({error}); install it with: "
-            f"{install_command('postgres')}"
+            f"the driver for {of.shown!r} is missing ({error}); {remedy_for_extra('postgres')}"
         ) from error
 
     # This runs before SQLAlchemy's own first query, because SQLAlchemy cannot read the answer of a

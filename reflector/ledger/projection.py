@@ -177,15 +177,17 @@ class Projector:
             self.counters.increase(waiting.counted)
 
     def _write_windows(self, windows: Mapping[str, _Window]) -> None:
-        """Insert the new windows, and change those that are in the table."""
+        """Insert the new windows, and change those that are in the table, except completed ones,
+        which never change. To the attempts of a window in the table, the new ones are added.
+        """
         opened: list[tuple[object, ...]] = []
         moved: list[tuple[object, ...]] = []
         for event_id, window in windows.items():
-            step = (window.state, window.attempts, window.changed_at)
+            state = (window.state, window.attempts, window.changed_at)
             if window.row:
-                opened.append((*window.row, *step))
+                opened.append((*window.row, *state))
             else:
-                moved.append((*step, event_id))
+                moved.append((*state, event_id))
         self.sql.insert("session_window", _WINDOW_COLUMNS, opened)
         self.sql.change(
             "session_window",

@@ -25,16 +25,18 @@ class Outline:
         self._blocks = blocks_of(text)
 
     def removable(self, numbers: Collection[int]) -> set[int]:
-        """Return the lines of the rules that can be removed, of the rules at the lines `numbers`. A
-        rule can be removed if it is a whole block and no block in it stays. A step can be removed
-        only together with all steps of its numbered list.
+        """Return those of the lines `numbers` whose rules can be removed from the text.
+
+        Such a line begins a list item, step or row, and every block in its rule is removed with it.
+        A step can be removed only together with all steps of its numbered list.
         """
         chosen = {
             block.number
             for block in self._blocks
             if block.number in numbers and block.form in _REMOVABLE
         }
-        # A block that stays may also keep the blocks around it.
+        # If a block stays, the blocks around it and the steps beside it must stay, too. So the
+        # check is repeated until no more block stays.
         while True:
             staying = {
                 block.number

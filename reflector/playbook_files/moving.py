@@ -161,7 +161,7 @@ def carry_out_move(ledger: Ledger, project: Project, move: Move, *, shown: Move)
         move.changes,
         actor=ev.IMPORT,
         first=project.first_number,
-        lead=lambda _: moved,
+        preceding=lambda _: moved,
         tx=tx,
         headings=move.headings,
     )
@@ -195,7 +195,7 @@ def take_back(ledger: Ledger, project: Project, act: Act, *, why: str | None = N
     if not is_undone:
         whole = Act(changes, act.evidence, act.reason)
         taken = take_back_changes(
-            ledger, whole, why=why, first=project.first_number, lead=back, tx=tx
+            ledger, whole, why=why, first=project.first_number, preceding=back, tx=tx
         )
     else:
         places = ledger.append(back, tx=tx)

@@ -244,19 +244,20 @@ class Walk:
         self.position = 0
         #: The tables that result from the events, if all events can be read.
         self.rebuilt: Rebuilt | None = None
-        #: Of the previous event: its chain as stored and as computed, its time, its meta and the
-        #: meta's hash, and its id if it moved the playbook to another ledger.
+        #: The chain of the previous event as stored, and as computed here from all events so far.
         self._chain = ""
         self._link = b""
         self._recorded_at = ""
+        #: The meta of the previous event and its hash, because most events have the same meta.
         self._meta = "{}"
         self._meta_hash = digest("{}")
+        #: The id of the previous event if it moved the playbook to another ledger.
         self._moved: str | None = None
-        #: The ids of the erased events, and of the events that were put aside.
-        self._erased: set[str] = set()
-        self._set_aside: set[Any] = set()
-        self._anchored_positions = {anchor.position for anchor in anchors}
+        self._erased_ids: set[str] = set()
+        self._set_aside_ids: set[Any] = set()
+        #: The computed heads at the positions of the anchors.
         self._passed: set[Anchor] = set()
+        self._anchored_positions = {anchor.position for anchor in anchors}
 
     def findings(self) -> Iterator[Finding]:
         """Yield every finding of the events, of the head, of the anchors and of the rows that
@@ -306,10 +307,10 @@ class Walk:
         self._link = _bytes_of(self._chain)
         self._passed.add(Anchor(0, self._chain))
         rows = self.sql.rows(_TARGETS, EVENT_REDACTED)
-        self._erased = {target_id for (target_id,) in rows}
+        self._erased_ids = {target_id for (target_id,) in rows}
         retractions = f"{of_types((EVIDENCE_RETRACTED,))} AND meta LIKE ?"
         for event in events_where(self.sql, retractions, f'{{"{ASIDE}":%'):
-            self._set_aside.add(event.meta.get(ASIDE))
+            self._set_aside_ids.add(event.meta.get(ASIDE))
 
     def _check_order(self, event: Stored) -> Finding | None:
         before = self.position
@@ -329,7 +330,7 @@ class Walk:
 
     def _check_erasure(self, event: Stored) -> Finding | None:
         """Return a finding if an event's text and the record of its erasure do not fit together."""
-        is_redacted = event.event_id in self._erased
+        is_redacted = event.event_id in self._erased_ids
         if event.data is not None:
             if not is_redacted:
                 return None
@@ -358,7 +359,7 @@ class Walk:
 
     def _check_chain(self, event: Stored) -> Finding | None:
         """Compute the next chain, which reveals a changed event."""
-        if event.meta != self._meta:  # most events have the meta of the event before
+        if event.meta != self._meta:
             self._meta = event.meta
             self._meta_hash = digest(event.meta)
         header = leaf(event[:10], event.data_hash, self._meta_hash)
@@ -379,7 +380,7 @@ class Walk:
     def _check_time(self, event: Stored) -> Finding | None:
         before = self._recorded_at
         self._recorded_at = event.recorded_at
-        if event.recorded_at >= before or event.event_id in self._set_aside:
+        if event.recorded_at >= before or event.event_id in self._set_aside_ids:
             return None
         message = (
             f"this event was recorded at {event.recorded_at}, before the previous event ({before})"
@@ -400,7 +401,7 @@ class Walk:
             yield wrong_assertion
         if event.type == LEDGER_MOVED and not event.fault:
             self._moved = event.event_id
-        if event.fault and event.event_id not in self._set_aside:
+        if event.fault and event.event_id not in self._set_aside_ids:
             message = f"this {event.type} cannot be read, so it has no effect: {event.fault}"
             yield Finding("data", event.position, message, SET_ASIDE)
 

@@ -250,12 +250,16 @@ def _disposition(tag: ParsedTag, rows: Mapping[str, BulletRow], ground: Ground |
 
 
 def skip_event(
-    window: WindowRow, recorded: Event, backend: str, reason: str, skips: int = 0
+    window: WindowRow, recorded: Event, backend: str, reason: str, earlier: int = 0
 ) -> NewEvent:
-    """Return the event of a closed gate; `skips` counts the earlier ones that answers followed."""
-    place = [window.attempts] if window.attempts or skips else []
-    if skips:
-        place.append(skips)
+    """Return the event that the gate was closed for a window.
+
+    Its id follows from the number of the window's failed attempts. `earlier` is the number of the
+    window's earlier events of this type, if one of them already has that id.
+    """
+    place = [window.attempts] if window.attempts or earlier else []
+    if earlier:
+        place.append(earlier)
     return NewEvent(
         REFLECTION_SKIPPED,
         identity(REFLECTION_SKIPPED, recorded.event_id, *place),
@@ -428,12 +432,11 @@ class Recorder:
         if window.state != "skipped":
             new_skip = partial(skip_event, window, recorded, self.backend.name, quote(reason, 500))
             event = new_skip()
-            # Some questions about a trajectory may have been answered since the gate was closed for
-            # the first time.
-            skips = self.ledger.targeting(window.event_id, [REFLECTION_SKIPPED])
-            skip_ids = [past.event_id for past in skips]
-            if event.event_id in skip_ids:
-                event = new_skip(len(skip_ids))
+            # The gate may have been closed before, and answers about other parts of a trajectory
+            # may have followed.
+            earlier = self.ledger.targeting(window.event_id, [REFLECTION_SKIPPED])
+            if event.event_id in [past.event_id for past in earlier]:
+                event = new_skip(len(earlier))
             self.ledger.append([event])
         return Reflected(window.session_id, window.event_id, "skipped", reason)
 

@@ -356,10 +356,14 @@ class SessionText:
         return [name for name in window_names(self.recorded, "carried") if name in again]
 
     def messages(self, live: Collection[str], scanned: Sequence[Message] = ()) -> Iterator[Message]:
-        """Yield the messages, oldest first, from the file of the window, or as its scan read them.
+        """Yield the messages of the earlier windows and of this one, oldest first.
 
-        Of the live names, those that are not judged again lose their brackets in the earlier
-        records.
+        In the messages of earlier windows, only names that are judged again keep their brackets, so
+        that a judge does not see the other citations.
+
+        live     the names of live bullets; other names keep their brackets
+        scanned  the messages of the window's own scan, used instead of the file if the text begins
+                 there, too
 
         Raises:
             OSError: the transcript cannot be read.
@@ -370,6 +374,7 @@ class SessionText:
         judged_again: dict[int, frozenset[str]] = {}
         for window, names in self.earlier:
             judged_again.update(dict.fromkeys(keys_of(window), names))
+        # Records before the session's first one are skipped, unless the text begins after them.
         has_begun = bool(self.start and self.earlier)
         path = Path(transcript["path"])
         limit = transcript["bytes"]

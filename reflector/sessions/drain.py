@@ -428,7 +428,7 @@ class Pipeline:
             self._messages[taken.event_id] = taken.scan.messages if taken.scan.cited else ()
         if self.users is not None:
             names = {row.name for row in self.ledger.rows()}
-            self.users.take(source, taken.scan, window=window, beside=names)
+            self.users.take(source, taken.scan, window=window, projects_names=names)
         return taken
 
     @cached_property
@@ -561,11 +561,12 @@ class Users:
         return pipeline.project if waits else None
 
     def take(
-        self, source: Source, scanned: Scan, *, window: WindowMode, beside: Collection[str]
+        self, source: Source, scanned: Scan, *, window: WindowMode, projects_names: Collection[str]
     ) -> None:
-        """Record the window of a transcript that concerns the user's bullets; `beside` are the
-        project's names. A transcript that may have come with the project is recorded only by
-        `reflector ingest`.
+        """Record the window of a transcript that concerns the user's bullets. A transcript that may
+        have come with the project is recorded only by `reflector ingest`.
+
+        projects_names  the names of the project's bullets, which do not mean the user's
 
         Raises:
             ValueError: the user's playbook cannot record it
@@ -581,13 +582,15 @@ class Users:
                 )
             return
         session_id = source.session_id or scanned.session_id
-        names = _names_in(source, scanned, session_id).difference(beside)
+        names = _names_in(source, scanned, session_id).difference(projects_names)
         try:
             with self._open() as pipeline:
                 ledger = pipeline.ledger
                 if not _concerns(ledger, names, session_id):
                     return
-                taken = take_in(ledger, source, window=window, scanned=scanned, beside=beside)
+                taken = take_in(
+                    ledger, source, window=window, scanned=scanned, projects_names=projects_names
+                )
                 if taken.event_id is not None:
                     pipeline.people_messages[taken.event_id] = taken.scan.people
         except _TROUBLE as error:
@@ -672,10 +675,11 @@ def runner_of(project: Project, ledger: Ledger, judge: Backend | None = None) ->
 def ask_model(
     project: Project, *, retry: Retry, wait: bool = True, confirmed: int | None
 ) -> Drained:
-    """Finish pending work with a model, each window tried once, while others may use the project.
+    """Finish pending work with a model, each window tried once. Meanwhile, other processes may use
+    the project, because only the lock of the model is held.
 
-    If another process is at it, the windows are left to that process. If the API cannot be reached
-    or refuses us, the other windows wait for a later drain.
+    If another process holds it and `wait` is False, the windows are left to that process. If the
+    API cannot be reached or refuses us, the other windows wait for a later drain.
 
     confirmed  the number of requests to their agent that the user agreed to; None if the user was
                not asked
@@ -683,24 +687,24 @@ def ask_model(
     Raises: as `drain_project` does.
     """
     from reflector.curator.listening import propose_learned
-    from reflector.sessions.order import held_windows
+    from reflector.sessions.order import windows_of_order
 
     drained = Drained()
     tried: set[str] = set()
-    is_left = True
-    while is_left:
+    has_untried = True
+    while has_untried:
         with locks.held(project.make_state_dir(), "model.lock", wait=wait) as is_held:
             if not is_held:
                 break
             with project.open_ledger() as ledger:
                 runner = runner_of(project, ledger)
                 runner.gate.confirmed = confirmed
-                tried |= held_windows(project.root, ledger)
+                tried |= windows_of_order(project.root, ledger)
                 drained.reflected += _ask_about(runner, tried, retry)
-                confirmed = runner.gate.confirmed
+                confirmed = runner.gate.confirmed  # the requests that are left
         # Looked up after releasing the lock, because another process may have left new windows.
         with project.open_ledger() as ledger:
-            is_left = bool(_untried(ledger.open_windows(), tried))
+            has_untried = bool(_untried(ledger.open_windows(), tried))
     if drained.reflected:
         with open_pipeline(project, drained=drained) as pipeline:
             assert pipeline is not None  # it waited

@@ -144,7 +144,7 @@ def take_in(
     *,
     window: WindowMode = "new",
     scanned: Scan | None = None,
-    beside: Collection[str] | None = None,
+    projects_names: Collection[str] | None = None,
     rules: RuleSet | None = None,
     loaded: LoadedRules | None = None,
 ) -> Taken:
@@ -153,9 +153,9 @@ def take_in(
 
     window   "new" for the records that no window contains, "whole" for all of them
     scanned  a scan of the source for another ledger, used if it begins early enough for this one
-    beside   the names that mean bullets of another playbook, which the agent was shown as well;
-             None if it was shown only this one. With names, a window that does not concern this
-             playbook is not recorded, and its records stay new
+    projects_names  the names of the project's bullets if the ledger is that of the user's own
+             playbook, else None. These names do not mean the user's bullets. A window that does not
+             concern the user's bullets is not recorded, and its records stay new
     rules    the rules that are counted in it; None for no count
     loaded   the rules in files, which its session was shown if they were there at its start
 
@@ -164,10 +164,10 @@ def take_in(
         LedgerError: the window cannot be appended
     """
     try:
-        return _record(ledger, source, window, scanned, beside, rules, loaded)
+        return _record(ledger, source, window, scanned, projects_names, rules, loaded)
     except Conflict:
         # Another machine has just recorded the same window, so its records are now known.
-        return _record(ledger, source, window, scanned, beside, rules, loaded)
+        return _record(ledger, source, window, scanned, projects_names, rules, loaded)
 
 
 def _record(
@@ -175,7 +175,7 @@ def _record(
     source: Source,
     mode: WindowMode,
     scanned: Scan | None,
-    beside: Collection[str] | None,
+    projects_names: Collection[str] | None,
     rules: RuleSet | None,
     loaded: LoadedRules | None,
 ) -> Taken:
@@ -184,7 +184,7 @@ def _record(
     """
     reading = _read_source(ledger, source, mode, scanned)
     nothing_new = Taken(reading.session_id, None, 0, (), reading.scan)
-    copied = _copied_event(reading) if beside is None else []
+    copied = _copied_event(reading) if projects_names is None else []
     if not reading.keys:
         if copied:
             ledger.append(copied)
@@ -192,8 +192,8 @@ def _record(
 
     course = _Course(reading)
     carried = course.carried() if mode == "new" else []
-    mentions = _mentions(ledger, source, reading, carried, beside)
-    if beside is not None and not mentions.concern_this_playbook:
+    mentions = _mentions(ledger, source, reading, carried, projects_names)
+    if projects_names is not None and not mentions.concern_this_playbook:
         return nothing_new
 
     recorded = _recorded_event(source, reading, course, mentions, mode)
@@ -284,7 +284,7 @@ def _read_source(
         copies = _copies(ledger, scan, seen)
         known = seen | copies.keys
         fresh = [key for key in scan.keys if key not in known]
-        keys = _without_answers(source, scan, session_id, agent_id, fresh)
+        keys = _without_recorded_answers(source, scan, session_id, agent_id, fresh)
     else:
         keys = list(scan.keys)
     return _Reading(scan, past, session_id, agent_id, line, passed, keys, seen, copies)
@@ -339,27 +339,30 @@ def _messages(source: Source, scan: Scan) -> Iterable[Message]:
     return read_messages(source.path, limit=scan.bytes, start=scan.start, keeps_whole=True)
 
 
-def _without_answers(
+def _without_recorded_answers(
     source: Source, scan: Scan, session_id: str, agent_id: str | None, keys: list[int]
 ) -> list[int]:
-    """Return the new records without the answer of the session's Stop, if it was recorded before
-    the transcript had it.
+    """Return the new records without those of answers that are recorded already.
+
+    If a session ends before its transcript has the last answer, the answer is recorded from the
+    session's Stop (`answers`). The client may write it into the transcript later.
     """
-    if not keys or source.agent is not None:
+    is_recorded_from_stop = source.agent is not None
+    if not keys or is_recorded_from_stop:
         return keys
-    added = answers.kept_answers(source.project, session_id, agent_id)
-    if not added:
+    recorded = answers.kept_answers(source.project, session_id, agent_id)
+    if not recorded:
         return keys
     new_keys = frozenset(keys)
-    late = set[int]()
+    repeating = set[int]()
     for message in _messages(source, scan):
         is_speech = message.origin == "model" and message.text.strip()
         if message.key not in new_keys or not is_speech:
             continue
-        if not any(answers.is_part(message.text, answer) for answer in added):
-            break  # an answer after the recorded ones; a later one may repeat their words
-        late.add(message.key)
-    return [key for key in keys if key not in late]
+        if not any(answers.is_part(message.text, answer) for answer in recorded):
+            break  # a newer answer; answers after it may have the same words by chance
+        repeating.add(message.key)
+    return [key for key in keys if key not in repeating]
 
 
 class _Copies(NamedTuple):
@@ -507,11 +510,11 @@ def _mentions(
     source: Source,
     reading: _Reading,
     carried: list[str],
-    beside: Collection[str] | None,
+    projects_names: Collection[str] | None,
 ) -> _Mentions:
     """Return the bullets that the new records concern.
 
-    beside  the names of the project's bullets, if this is the user's own playbook; else None
+    projects_names  as for `take_in`
     """
     new_keys = reading.new_keys
     lists = (names for key, names in reading.scan.cited if key in new_keys)
@@ -519,9 +522,9 @@ def _mentions(
     tellings = _tellings(source, reading)
     rows: dict[str, BulletRow] = {}
     if cited or carried or tellings:  # most windows concern no bullet
-        others = beside or ()
+        others = projects_names or ()
         rows = {row.name: row for row in ledger.rows() if row.name not in others}
-    if beside is not None:
+    if projects_names is not None:
         names = rows.keys()
         tellings = [telling for telling in tellings if not names.isdisjoint(telling.bullets)]
     return _Mentions(_by_kind(cited, rows), _by_kind(carried, rows)["cited"], tellings, rows.keys())

@@ -64,7 +64,7 @@ def remove_order(root: Path) -> None:
     handover.remove_own(str(root), handover.ORDER)
 
 
-def held_windows(root: Path, ledger: Ledger) -> set[str]:
+def windows_of_order(root: Path, ledger: Ledger) -> set[str]:
     """Return the windows without citations that the order of a project will ask about."""
     order = live_order(root)
     return set() if order is None else _windows_of(ledger, order.left)

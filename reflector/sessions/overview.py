@@ -361,18 +361,21 @@ class _Reading:
         )
 
     def _way_out(self, window: WindowRow, trouble: Trouble, judge: str) -> str | None:
-        """Return the command that asks the judge again about a window. If the session's text was
+        """Return the command that asks the judge again about a window. If the window's text was
         erased, it is the command that gives the session up.
+
+        None for a window that was already given up and cannot be asked about again: its text was
+        erased, or it has no session id for `reflect`.
         """
         from reflector.reflection.trouble import REDACTED
 
+        is_given_up = window.state != "failed"
         session = quote(window.session_id) if window.session_id is not None else ""
-        if session and trouble.stage == REDACTED:
-            is_failed = window.state == "failed"
-            words = ("review give-up", session, "--why redacted")
-            return self._command(*words) if is_failed else None
-        if not session and window.state != "failed":
+        is_erased = session != "" and trouble.stage == REDACTED
+        if is_given_up and (is_erased or not session):
             return None
+        if is_erased:
+            return self._command("review give-up", session, "--why redacted")
         named = ("--judge", judge) if judge else ()
         return self._command("reflect", *filter(None, [session]), *named)
 

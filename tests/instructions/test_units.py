@@ -57,6 +57,8 @@ def test_rules_of_each_language_are_found(language: str) -> None:
         ("```sh\n# all\nmake x\nmake y\n```\n", [(2, "# all\nmake x"), (4, "make y")]),
         ("```sh\nmake \\\n```\n```sh\ntest\n```\n", [(2, "make \\"), (5, "test")]),
         ("```sh\nmake \\\ntest\n```\n", [(2, "make \\\ntest")]),
+        ("```sh\nmake \\\n\ntest\n```\n", [(2, "make \\"), (4, "test")]),
+        ("```sh\nx \\\n# a\ny\nz\n```\n", [(2, "x \\\ny"), (5, "z")]),
         ("```python\nx = 1\n```\nText.\n", [(4, "Text.")]),
         ("> ```sh\n> make x\n> ```\n- Ask\n", [(2, "make x"), (4, "Ask")]),
         ("> ```python\n> x = 1\n> ```\n> Text.\n", [(4, "Text.")]),

@@ -36,6 +36,7 @@ def request_sha256(request: Request) -> str:
     def add(*values: object) -> None:
         digest.update(_canonical(values) + b"\n")
 
+    # The two numbers never change, so that old recordings keep their keys.
     add("reflect_session", 1, request.mode, 1)
     for bullet in request.playbook:
         add(bullet.name, bullet.section, bullet.text)
