@@ -1575,8 +1575,8 @@ MUTATIONS = [
     ),
     Mutation(
         FILE_MERGES,
-        "not_ours = their_new_advice | they_removed",
-        "not_ours = their_new_advice",
+        "is_removed = bullet.name not in reworded and _advice(bullet) in they_removed",
+        "is_removed = False",
         ("tests/playbook/test_edits.py",),
     ),
     Mutation(
@@ -1590,6 +1590,12 @@ MUTATIONS = [
         "is_known = entry in wordings",
         "is_known = entry == entry_in_file(removed.bullet)",
         SHARED,
+    ),
+    Mutation(
+        FILE_MERGES,
+        "their_new_names = {name for name in their_bullets if their_names.get(name) != name}",
+        "their_new_names = their_bullets.keys() - base_bullets.keys()",
+        ("tests/playbook/test_edits.py",),
     ),
     Mutation(
         FILE_MERGES,

@@ -68,8 +68,11 @@ def merge_versions(
     base_bullets = _by_name(base)
     our_bullets = _by_name(ours)
     their_bullets = _by_name(theirs)
-    our_names = names_on(ours, base)
-    their_names = names_on(theirs, base)
+    # A side may have the old words of such a bullet under a new name, because it gave the old name to
+    # other advice.
+    reworded = _reworded_by_both(base_bullets, our_bullets, their_bullets)
+    our_names = names_on((bullet for bullet in ours if bullet.name not in reworded), base)
+    their_names = names_on((bullet for bullet in theirs if bullet.name not in reworded), base)
     merged: list[tuple[Bullet, Bullet]] = []
     displaced: list[tuple[Bullet, Bullet]] = []
     for name, base_bullet in base_bullets.items():
@@ -80,20 +83,23 @@ def merge_versions(
         named = replace(base_bullet, name=our_name if their_name == name else their_name)
         pairs = _merged(named, our_bullets.get(our_name), their_bullets.get(their_name))
         (displaced if is_taken else merged).extend(pairs)
-    their_new_names = their_bullets.keys() - base_bullets.keys()
+    # The names that do not mean there what they mean in the base.
+    their_new_names = {name for name in their_bullets if their_names.get(name) != name}
     their_new_bullets = their_new_names - {*their_names.values()}
     our_new_bullets = our_bullets.keys() - {*our_names.values()}
     # A removed bullet may have a new name on the other side, where its name means another bullet.
     we_removed = _removed(base, our_names, our_bullets)
     they_removed = _removed(base, their_names, their_bullets)
     for bullet in theirs:
-        if bullet.name in their_new_bullets and _advice(bullet) not in we_removed:
+        is_removed = bullet.name not in reworded and _advice(bullet) in we_removed
+        if bullet.name in their_new_bullets and not is_removed:
             merged.append((bullet, bullet))
     their_new_advice = {_advice(bullet) for _, bullet in merged if bullet.name in their_new_names}
-    not_ours = their_new_advice | they_removed
     for bullet in ours:
-        if bullet.name in our_new_bullets and _advice(bullet) not in not_ours:
-            is_taken = bullet.name in their_bullets
+        is_removed = bullet.name not in reworded and _advice(bullet) in they_removed
+        is_theirs = _advice(bullet) in their_new_advice
+        if bullet.name in our_new_bullets and not (is_removed or is_theirs):
+            is_taken = bullet.name in their_new_names
             (displaced if is_taken else merged).append((bullet, bullet))
     # Each side may have removed another one of two names of the same text.
     kept_texts = {bullet.text for pair in (*merged, *displaced) for bullet in pair}
@@ -104,6 +110,13 @@ def merge_versions(
             (displaced if bullet.name in used_names else merged).append((bullet, bullet))
     names = Names([*base_bullets, *our_bullets, *their_bullets])
     return merged + [_named(pair, names.next(pair[0].section)) for pair in displaced]
+
+
+def _reworded_by_both(*versions: Mapping[str, Bullet]) -> set[str]:
+    """Return the names under which each of three versions has another text."""
+    base, ours, theirs = versions
+    names = base.keys() & ours.keys() & theirs.keys()
+    return {name for name in names if len({version[name].text for version in versions}) == 3}
 
 
 def _named(pair: tuple[Bullet, Bullet], name: str) -> tuple[Bullet, Bullet]:

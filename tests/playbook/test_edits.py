@@ -143,8 +143,15 @@ def test_only_a_text_both_changed_conflicts(
 ) -> None:
     texts = [{b.name: b.text for b in version} for version in (base, ours, theirs)]
     both = set(texts[0]) & set(texts[1]) & set(texts[2])
-    expected = {name for name in both if len({version[name] for version in texts}) == 3}
-    assert {a.name for a, b in merge_versions(base, ours, theirs) if a != b} == expected
+    changed = {name for name in both if len({version[name] for version in texts}) == 3}
+    conflicts = {a.name for a, b in merge_versions(base, ours, theirs) if a != b}
+    renamed = {b.name for b in base if has_new_name(b, base, ours) or has_new_name(b, base, theirs)}
+    assert changed - renamed <= conflicts <= changed
+
+
+def has_new_name(bullet: Bullet, base: list[Bullet], side: list[Bullet]) -> bool:
+    new = {b.name for b in side} - {b.name for b in base}
+    return any(b.name in new and (b.section, b.text) == (bullet.section, bullet.text) for b in side)
 
 
 def test_name_given_by_both_stays_with_theirs() -> None:
@@ -175,6 +182,20 @@ def test_rule_under_a_new_name_stays_one(case: str) -> None:
     merged = merge_versions(base, ours, theirs)
     assert {b.name: b.text for b, _ in merged} == wanted
     assert [(one, one) for one, _ in merged] == merged
+
+
+@pytest.mark.parametrize("side", ["ours", "theirs"])
+def test_name_given_to_other_advice_is_no_conflict(side: str) -> None:
+    base = [Bullet("pat-001", "pat", "One.")]
+    renamed = [Bullet("pat-001", "pat", "Other."), Bullet("pat-002", "pat", "One.")]
+    reworded = [Bullet("pat-001", "pat", "First.")]
+    sides = (renamed, reworded) if side == "ours" else (reworded, renamed)
+    merged = merge_versions(base, *sides)
+    wanted = {"pat-001": "Other.", "pat-002": "First."}
+    assert [{b.name: b.text for b in version} for version in zip(*merged, strict=True)] == [
+        wanted,
+        wanted,
+    ]
 
 
 @pytest.mark.parametrize("removed_by", ["ours", "theirs"])
