@@ -1587,6 +1587,18 @@ MUTATIONS = [
     ),
     Mutation(
         FILE_EDITS,
+        "if self._history.stays_removed(row.bullet):",
+        "if not self._history.stays_removed(row.bullet):",
+        HISTORIES,
+    ),
+    Mutation(
+        PLAYBOOK_FILE,
+        "return is_nearer_to_git and has_blob(",
+        "return has_blob(",
+        SHARED,
+    ),
+    Mutation(
+        FILE_EDITS,
         "is_known = entry in wordings",
         "is_known = entry == entry_in_file(removed.bullet)",
         SHARED,

@@ -68,7 +68,7 @@ def merge_versions(
     base_bullets = _by_name(base)
     our_bullets = _by_name(ours)
     their_bullets = _by_name(theirs)
-    # A side may have the old words of such a bullet under a new name, because it gave the old name to
+    # A side may have the old words of such a bullet under a new name. There, its own name means
     # other advice.
     reworded = _reworded_by_both(base_bullets, our_bullets, their_bullets)
     our_names = names_on((bullet for bullet in ours if bullet.name not in reworded), base)

@@ -400,6 +400,10 @@ class _Version:
             return []
         removed = self._rows.get(edit.name or "")
         if removed is None:
+            row = self._removed_beside(edit)
+            if row is not None:
+                self._second_names.append((row, edit))
+                return []
             return [_added(added(Bullet(edit.name or "", section, text)), GIT)]
         bullet = Bullet(removed.name, section, text)
         entry = entry_in_file(bullet)
@@ -419,6 +423,18 @@ class _Version:
         if is_known:
             return []
         return [_added(added(replace(bullet, name=self._names.next(section))), GIT)]
+
+    def _removed_beside(self, addition: Change) -> BulletRow | None:
+        """Return the removed bullet to which an addition only gives a second name, because a commit
+        added it beside the removal.
+        """
+        for name in sorted(self._wordings.names(addition.text or "")):
+            row = self._rows.get(name)
+            if row is None or row.status != "removed" or row.text != addition.text:
+                continue
+            if self._history.stays_removed(row.bullet):
+                return row
+        return None
 
     def _with_new_name(self, row: BulletRow, edit: Change) -> list[NewEvent]:
         """Return the event of a bullet that has another name in the version, if the version changed

@@ -55,10 +55,24 @@ class BranchHistory(NamedTuple):
         """Return whether a commit added an entry after another one had removed it. A branch that
         added the entry beside the removal did not bring it back.
         """
+        return self._is_later(self.removed.get(entry, set()), self.added.get(entry, set()))
+
+    def stays_removed(self, bullet: Bullet) -> bool:
+        """Return whether a commit removed the text of a bullet, under any name, and no later one
+        added it again. A commit that gave the text another name did neither.
+        """
+        _, text = entry_in_file(bullet)
+        removals = _commits_of(text, self.removed)
+        additions = _commits_of(text, self.added)
+        is_back = self._is_later(removals - additions, additions - removals)
+        return bool(removals - additions) and not is_back
+
+    def _is_later(self, removals: Set[str], additions: Set[str]) -> bool:
+        """Return whether one of these additions came after one of the removals."""
         return any(
             _is_ancestor(self.root, removal, addition)
-            for removal in self.removed.get(entry, ())
-            for addition in self.added.get(entry, ())
+            for removal in removals
+            for addition in additions
         )
 
     def earlier(self, entry: Entry) -> Set[Entry]:
@@ -140,6 +154,11 @@ def branch_history(root: Path) -> BranchHistory:
         for entry, replaced in _replaced(lost, after):
             reworded.setdefault(entry, set()).add(replaced)
     return BranchHistory(root, changed, added, removed, reworded)
+
+
+def _commits_of(text: bytes, commits: Mapping[Entry, Set[str]]) -> Set[str]:
+    """Return the commits of all entries with a text."""
+    return {name for entry, names in commits.items() if entry[1] == text for name in names}
 
 
 @cache

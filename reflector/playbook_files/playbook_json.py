@@ -515,11 +515,16 @@ class _File:
         """Return whether git changed the file since the ledger last saw git's version.
 
         Git then has another version than the one recorded last, or it has the same version again
-        because a commit or a stash of our file was undone.
+        because a commit or a stash of our file was undone. Our file may also be in git's store
+        because it equals an older version, so its edits must be from git's version.
         """
         if _checkpoint(self._ledger, self._project, _IN_GIT).digest != content_digest(version.blob):
             return True
-        return has_blob(self._project.root, self._last_file(state))
+        last_file = self._last_file(state)
+        edits_of_git = state.loaded.edits_of(self._load(version.content).bullets)
+        edits_of_ours = state.loaded.edits_of(self._load(last_file).bullets)
+        is_nearer_to_git = len(edits_of_git) < len(edits_of_ours)
+        return is_nearer_to_git and has_blob(self._project.root, last_file)
 
     def _last_file(self, state: FileState) -> bytes:
         """Return the file as a question read it or as a command wrote it last."""

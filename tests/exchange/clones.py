@@ -83,9 +83,9 @@ class Repository:
 class Clone:
     """A machine with a clone of the repository and a ledger."""
 
-    def __init__(self, root: Path, repository: Repository) -> None:
+    def __init__(self, root: Path, repository: Repository, url: str = "sqlite://") -> None:
         self.repository = repository
-        self.ledger = Ledger.open("sqlite://")
+        self.ledger = Ledger.open(url)
         self.project = Project.at(root)
         self.file = self.project.playbook_json
         self.head: str | None = None

@@ -2,7 +2,8 @@
 
 import random
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ from reflector.exchange.transfer import exported, load_ledger
 from reflector.ledger.store import BulletRow
 from reflector.playbook.bullet import Bullet
 from reflector.playbook.change import Change
-from tests.conftest import first_fast
+from tests.conftest import Fresh, first_fast
 from tests.exchange.clones import Clone, Repository
 from tests.exchange.pairs import sound
 from tests.ledger.events import reflected, window
@@ -44,9 +45,12 @@ class History:
     undone   rules that an undo changed
     """
 
-    def __init__(self, folder: Path, number: int, *, is_copied: bool) -> None:
+    def __init__(self, folder: Path, urls: Sequence[str], *, is_copied: bool) -> None:
         self.repository = Repository()
-        self.clones = [Clone(folder / name, self.repository) for name in "abc"[:number]]
+        self.clones = [
+            Clone(folder / name, self.repository, url)
+            for name, url in zip("abc", urls, strict=False)
+        ]
         self.number = 0
         self.texts: dict[str, set[str]] = defaultdict(set)
         self.judged: dict[str, int] = defaultdict(int)
@@ -150,19 +154,26 @@ class History:
         sound(*(clone.ledger for clone in self.clones))
 
 
+@pytest.fixture
+def urls(fresh: Fresh) -> Iterator[list[str]]:
+    """The URLs of three empty ledgers."""
+    with ExitStack() as stack:
+        yield [stack.enter_context(fresh()) for _ in range(3)]
+
+
 @pytest.fixture(params=["copied", "apart"])
-def history(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[History]:
+def history(request: pytest.FixtureRequest, urls: list[str], tmp_path: Path) -> Iterator[History]:
     """Two clones that share a rule; the second ledger is a copy of the first one or not."""
-    history = History(tmp_path, 2, is_copied=request.param == "copied")
+    history = History(tmp_path, urls[:2], is_copied=request.param == "copied")
     yield history
     for clone in history.clones:
         clone.ledger.close()
 
 
 @pytest.fixture
-def three(tmp_path: Path) -> Iterator[History]:
+def three(urls: list[str], tmp_path: Path) -> Iterator[History]:
     """Three clones whose ledgers are copies."""
-    history = History(tmp_path, 3, is_copied=True)
+    history = History(tmp_path, urls, is_copied=True)
     yield history
     for clone in history.clones:
         clone.ledger.close()
@@ -206,6 +217,37 @@ def test_rule_published_beside_its_removal_stays_removed(history: History) -> No
     ]
 
 
+def test_rule_published_under_another_name_stays_removed(history: History) -> None:
+    one, two = history.clones
+    history.add(one)
+    history.add(two)
+    two.pull_and_push()
+    one.take(two)
+    removed = last(two)
+    history.remove(two, removed)
+    two.pull_and_push()
+    history.check()
+    assert removed.text not in [
+        bullet.text for clone in history.clones for bullet in clone.bullets()
+    ]
+
+
+def test_rule_added_again_under_another_name_returns(history: History) -> None:
+    one, two = history.clones
+    history.add(one)
+    rule = last(one)
+    for clone in (one, two):
+        clone.pull_and_push()
+    history.remove(two, rule)
+    two.pull_and_push()
+    one.pull_and_push()
+    history.add(one)
+    one.change(Change("add", section=rule.section, text=rule.text))
+    one.pull_and_push()
+    two.pull_and_push()
+    assert rule.text in [bullet.text for bullet in two.bullets()]
+
+
 def test_undone_removal_brings_a_rule_back(three: History) -> None:
     _, two, other = three.clones
     three.reword(other, last(other))
@@ -244,7 +286,8 @@ def test_name_given_again_gets_no_earlier_verdict(three: History) -> None:
 @pytest.mark.parametrize("seed", first_fast(2, range(60)))
 def test_any_history_gives_one_playbook(tmp_path: Path, seed: int) -> None:
     chance = random.Random(seed)
-    history = History(tmp_path, chance.choice([2, 3]), is_copied=chance.random() < 0.5)
+    urls = ["sqlite://"] * chance.choice([2, 3])
+    history = History(tmp_path, urls, is_copied=chance.random() < 0.5)
     for _ in range(8 if seed < 2 else chance.randrange(5, 25)):
         history.play(chance)
     history.check()

@@ -387,6 +387,15 @@ def test_checkout_and_revert_undo_but_stash_does_not(
     assert first.actors() == {"human", "git"}
 
 
+def test_edit_after_undone_removal_keeps_counts(first: Clone) -> None:
+    first.counted("pat-001", id="s-1")
+    first.call("remove", "pat-001")
+    first.publish("Removed")
+    first.call("undo", "pat-001")
+    first.playbook.write_text(first.playbook.read_text().replace("Run the tests.", "Test."))
+    assert first.counts() == {"pat-001": ("Test.", 1, 0)}
+
+
 def test_reverted_removal_brings_back_evidence(first: Clone, second: Clone) -> None:
     first.call("add", "pat", "Two.")
     first.publish("Added")
