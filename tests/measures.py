@@ -79,8 +79,8 @@ MEASURES: Final = (
         "`helpful`/`harmful` in playbook.json: the numbers that the rule began with, plus its "
         "verdicts under the counting policy.",
     ),
-    Measure("helpful", "verdicts", "Helpful verdicts. For a rule, this is its first counter."),
-    Measure("harmful", "verdicts", "Harmful verdicts. For a rule, this is its second counter."),
+    Measure("helpful", "verdicts", "Helpful verdicts. This number is the first counter of a rule."),
+    Measure("harmful", "verdicts", "Harmful verdicts. This number is the second counter of a rule."),
     Measure("total", "verdicts", "The rule's counters after this verdict."),
     Measure("shown", "sessions", "Sessions that got the rule when they started."),
     Measure("demoted", "sessions", "Sessions that got the rule since it last helped."),

@@ -127,5 +127,5 @@ class HostEngine(Engine):
         if isolation != "read committed":
             raise LedgerMisused(
                 f"the connection's isolation level is {isolation.upper()}, which fails if two "
-                "programs append at once; open the connection with READ COMMITTED"
+                "programs append at the same time; open the connection with READ COMMITTED"
             )

@@ -72,8 +72,8 @@ def _names_fault(citation: Citation, remark: Remark) -> bool:
 def _opposed(citation: Citation) -> Evidence | None:
     """Return the evidence that the user wants the opposite.
 
-    Condition: your first message after the step is an objection against a word that the advice
-    supports, and does not support any word of the advice
+    Condition: your first message after the step objects to a word that the advice supports, and
+    does not support any word of the advice
     """
     remark = _first_remark(citation)
     if remark is None or remark.kind != "objects":
