@@ -80,7 +80,9 @@ MEASURES: Final = (
         "verdicts under the counting policy.",
     ),
     Measure("helpful", "verdicts", "Helpful verdicts. This number is the first counter of a rule."),
-    Measure("harmful", "verdicts", "Harmful verdicts. This number is the second counter of a rule."),
+    Measure(
+        "harmful", "verdicts", "Harmful verdicts. This number is the second counter of a rule."
+    ),
     Measure("total", "verdicts", "The rule's counters after this verdict."),
     Measure("shown", "sessions", "Sessions that got the rule when they started."),
     Measure("demoted", "sessions", "Sessions that got the rule since it last helped."),
@@ -116,7 +118,8 @@ MEASURES: Final = (
     Measure(
         "unknown",
         "sessions",
-        "The same number, counted only over sessions that may have started with or without it.",
+        "The same number, counted only over sessions for which reflector does not know whether they "
+        "started with the rule.",
     ),
     Measure(
         "others",
