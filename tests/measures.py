@@ -118,8 +118,8 @@ MEASURES: Final = (
     Measure(
         "unknown",
         "sessions",
-        "The same number, counted only over sessions for which reflector does not know whether they "
-        "started with the rule.",
+        "The same number, counted only over sessions for which reflector does not know whether "
+        "they started with the rule.",
     ),
     Measure(
         "others",

@@ -137,8 +137,8 @@ def _accepted(citation: Citation) -> Evidence | None:
     """Return the evidence that the user accepted the step.
 
     Condition: your first message that is neither a question nor a go-ahead accepts the work. The
-    agent cited no other rule with this rule, and did not only answer your question in words. The
-    first result of the step, or of a check soon after it, is not a failure
+    agent cited no other rule together with this rule, and did more than answer your question in
+    words. The first result of the step, or of a check soon after it, is not a failure
     """
     if _faulty(citation) is not None or not citation.is_alone:
         return None
