@@ -86,8 +86,8 @@ class Codex(Conversation):
     failure   an exit code in the output's header or envelope, or `success: false`
     ignored   events that repeat items, `developer` items, replaced histories, encrypted reasoning
     identity  the record's id and words. If the id is missing, the identity is the original
-              conversation, the record's words and the words before it. It does not include the
-              time, because forks and subagents copy records with new times
+              conversation, the record's words and the words before it. The identity does not
+              include the time, because forks and subagents copy records with new times
     """
 
     agent = "codex"
