@@ -544,7 +544,7 @@ MUTATIONS = [
         USAGE, "(data IS NULL OR data NOT LIKE ?)", "(data IS NULL OR data <> ?)", SHOWN_IN_FILES
     ),
     Mutation(LOADED, "and agent in self.agents.get(line.file, ())", "", SHOWN_IN_FILES),
-    Mutation(LOADED, "is Standing.SINCE", "is not Standing.BEFORE", SHOWN_IN_FILES),
+    Mutation(LOADED, "is LineState.SINCE", "is not LineState.BEFORE", SHOWN_IN_FILES),
     Mutation(LOADED, "if name not in known", "if True", SHOWN_IN_FILES),
     Mutation(LOADED, "if file not in advice.scopes", "if True", SHOWN_IN_FILES),
     Mutation(LOADED, "if counts.steps and", "if", SHOWN_IN_FILES),
@@ -701,7 +701,9 @@ MUTATIONS = [
     Mutation(
         "reflector/report/charts.py", "            bottom += tall", "            pass", DRAWN_BARS
     ),
-    Mutation("reflector/audit/stats.py", "or standing.stands(verdict) is not None", "", PAGE),
+    Mutation(
+        "reflector/audit/stats.py", "or standing.why_uncounted(verdict) is not None", "", PAGE
+    ),
     Mutation("reflector/audit/stats.py", 'event.fact("corrections", 0)', "0", PAGE),
     Mutation(STANDING, " and event.event_id not in self.retracted:", ":", JUDGE),
     # The queue of your decisions.
@@ -1711,7 +1713,7 @@ MUTATIONS = [
     Mutation(ERASED, "    _each(plan.waiting, drop_words)\n", "", ERASING),
     Mutation(MACHINES, "        deque(checked, maxlen=0)\n", "", ADOPTING),
     Mutation(ACTS, "if _command(event) != _command(last):", "if event is not last:", UNDO),
-    Mutation(UNDOING, "if not _stands(ledger, bullet, bullet_changes):", "if False:", UNDO),
+    Mutation(UNDOING, "if not _is_unchanged(ledger, bullet, bullet_changes):", "if False:", UNDO),
     Mutation(UNDOING, "former[index] + now[index] - then[index]", "former[index]", UNDO),
     Mutation(UNDOING, "if any(change.text == REDACTED for change in changes):", "if False:", UNDO),
     Mutation(UNDOING, "    changes.sort(key=_undo_order)\n", "", UNDO),
@@ -1791,7 +1793,9 @@ MUTATIONS = [
     ),
     Mutation(STANDING, "        if tag.name in judged_later:\n", "        if False:\n", WINDOWS),
     Mutation(STANDING, " and last.is_broken == is_broken", "", WINDOWS),
-    Mutation(STANDING, '"neutral") and bool(_stands(ledger, judgement))', '"neutral")', WINDOWS),
+    Mutation(
+        STANDING, '"neutral") and bool(_is_in_count(ledger, judgement))', '"neutral")', WINDOWS
+    ),
     Mutation(
         STANDING,
         'if event.actor not in (judgement.tag.actor, "reparse"):',

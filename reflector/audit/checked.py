@@ -34,7 +34,7 @@ from reflector.ledger.answers import Group
 from reflector.ledger.as_of import Past
 from reflector.playbook.duplicates import Pair, duplicates
 from reflector.playbook.evidence import HARMS, FindingRates, Votes
-from reflector.playbook_files.births import Births, Standing
+from reflector.playbook_files.births import Births, LineState
 from reflector.playbook_files.watching import Line
 from reflector.reflection.checking import (
     MODE,
@@ -276,8 +276,8 @@ class _Seen:
         return replace(self, asked=self.asked & sessions, findings=findings)
 
 
-#: The observations of checks about one line, by its standing when the sessions started.
-_Columns = Mapping[Standing, _Seen]
+#: The observations of checks about one line, by its state when the sessions started.
+_Columns = Mapping[LineState, _Seen]
 
 
 class _Tally:
@@ -319,20 +319,20 @@ class _Tally:
                 seen.quotes[event.event_id] = evidence.get("quote", "")
 
     def columns(self, row: BulletRow, line: Line | None, births: Births) -> _Columns:
-        """Return the observations of a line by its standing in each session.
+        """Return the observations of a line by its state in each session.
 
         Each session started with a bullet that is not in any file.
         """
         seen = self.lines[row.name]
         if line is None and row.status == "watched":
             line = Line(str(seen.file), 0, row.section, row.text)
-        sessions: dict[Standing, set[str]] = {standing: set() for standing in Standing}
+        sessions: dict[LineState, set[str]] = {state: set() for state in LineState}
         for session in seen.sessions:
-            standing = Standing.SINCE
+            state = LineState.SINCE
             if line:
-                standing = births.standing(line, self._starts.get(session))
-            sessions[standing].add(session)
-        return {standing: seen.only(those) for standing, those in sessions.items()}
+                state = births.state_of(line, self._starts.get(session))
+            sessions[state].add(session)
+        return {state: seen.only(those) for state, those in sessions.items()}
 
     def _counts(self, answer: Event) -> bool:
         """Return whether an answer's window and one of its readings count."""
@@ -356,7 +356,7 @@ def _session_of(event: Event) -> str:
 
 def _line(row: BulletRow, columns: _Columns, rates: FindingRates | None) -> CheckedLine:
     """Return the findings about a line."""
-    seen = columns[Standing.SINCE]
+    seen = columns[LineState.SINCE]
     proven = seen.proven
     relevant = {_session_of(event) for event in proven}
     helps: dict[str, bool] = {}
@@ -365,7 +365,7 @@ def _line(row: BulletRow, columns: _Columns, rates: FindingRates | None) -> Chec
             helps[_session_of(event)] = event.fact("tag") == "helpful"
     followed = Answered.of(seen.followed.values())
     helped = Answered.of(helps.values(), len(relevant) - len(helps), rates)
-    before = Answered.of(columns[Standing.BEFORE].followed.values())
+    before = Answered.of(columns[LineState.BEFORE].followed.values())
     sessions = len(seen.asked | relevant)
     result = _result(seen, relevant, followed, before, helped)
     if not sessions and any(column.sessions for column in columns.values()):
@@ -379,14 +379,14 @@ def _line(row: BulletRow, columns: _Columns, rates: FindingRates | None) -> Chec
         followed=followed,
         helped=helped,
         before=before,
-        unknown=len(columns[Standing.UNKNOWN].asked),
+        unknown=len(columns[LineState.UNKNOWN].asked),
         dropped=len(seen.findings) - len(proven),
         tokens=context_tokens(row.text),
         result=result,
         newest_verdict=seen.newest_verdict,
         follows=seen.followed,
         helps=helps,
-        followed_before=columns[Standing.BEFORE].followed,
+        followed_before=columns[LineState.BEFORE].followed,
     )
 
 

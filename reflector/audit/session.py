@@ -255,7 +255,7 @@ def _tagged(
     judged = counted_verdict(data)
     fault: Fault | None = None
     if judged is not None:
-        fault = standing.stands(
+        fault = standing.why_uncounted(
             Verdict(event.position, *judged, event.session_id, event.reflection_id)
         )
     return Tagged(

@@ -93,7 +93,7 @@ class Standing:
         first = self._first.setdefault((name, verdict.tag, self.member(verdict)), verdict.position)
         return None if first == verdict.position else first
 
-    def stands(self, verdict: Verdict) -> Fault | None:
+    def why_uncounted(self, verdict: Verdict) -> Fault | None:
         """Return why a verdict does not count for its own bullet; None if it counts.
 
         Call it in the order of positions.

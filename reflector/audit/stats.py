@@ -164,7 +164,7 @@ def _count_verdicts(
 ) -> None:
     """Add each verdict that counts to its session."""
     for verdict in verdicts:
-        if not verdict.tag or standing.stands(verdict) is not None:
+        if not verdict.tag or standing.why_uncounted(verdict) is not None:
             continue
         session = sessions.get(verdict.session_id)
         if session:

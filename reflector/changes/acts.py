@@ -72,15 +72,15 @@ def newest(ledger: Ledger) -> Act:
     """
     acts = _your_acts(ledger)
     undone_at = undone(ledger)
-    standing = [event for event in acts.events if _stands(event, acts, undone_at)]
-    if not standing:
+    remaining = [event for event in acts.events if _remains(event, acts, undone_at)]
+    if not remaining:
         raise NothingToUndo(_NOTHING if authorship.is_possible() else _NO_HOME)
-    last = standing[-1]
+    last = remaining[-1]
     if last.type in _FINAL or acts.is_import(last):
-        raise NotByItself(_refusal(last, standing, acts))
+        raise NotByItself(_refusal(last, remaining, acts))
     changes: list[Event] = []
     evidence: list[Event] = []
-    for event in standing:
+    for event in remaining:
         if _command(event) != _command(last):
             continue
         if event.type in CHANGING:
@@ -152,7 +152,7 @@ def _command(event: Event) -> str:
     return tx_of(event.meta) or event.recorded_at
 
 
-def _stands(event: Event, acts: _YourActs, undone_at: Mapping[str, int]) -> bool:
+def _remains(event: Event, acts: _YourActs, undone_at: Mapping[str, int]) -> bool:
     """Return whether an act was not taken back and is not itself an undo of an act that bare `undo`
     can take back.
     """
@@ -192,14 +192,14 @@ def _evidence_of(ledger: Ledger, act: Event) -> Event:
     return act if tag is None else tag
 
 
-def _refusal(act: Event, standing: Sequence[Event], acts: _YourActs) -> str:
+def _refusal(act: Event, remaining: Sequence[Event], acts: _YourActs) -> str:
     """Return the reason why bare `undo` takes back nothing, with the command that does."""
     if acts.is_import(act):
         return (
             f"your newest change is the import at position {act.position}; to undo the import, run "
-            f"`reflector undo {_import_positions(act, standing)}`"
+            f"`reflector undo {_import_positions(act, remaining)}`"
         )
-    own_changes = [event for event in standing if not acts.is_import(event)]
+    own_changes = [event for event in remaining if not acts.is_import(event)]
     older = [event for event in own_changes if event.type not in _FINAL]
     way_out = ""
     if older:
@@ -214,9 +214,9 @@ def _refusal(act: Event, standing: Sequence[Event], acts: _YourActs) -> str:
     return f"{refusal}, which cannot be undone{way_out}"
 
 
-def _import_positions(act: Event, standing: Sequence[Event]) -> str:
+def _import_positions(act: Event, remaining: Sequence[Event]) -> str:
     """Return the positions with which `undo` takes back an import, such as `41..43`."""
-    command = [event for event in standing if _command(event) == _command(act)]
+    command = [event for event in remaining if _command(event) == _command(act)]
     # The position of a merge stands for all events that it brought.
     merges = [event for event in command if event.type == LEDGER_MERGED]
     first = (merges or command)[0].position

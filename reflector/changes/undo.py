@@ -278,7 +278,7 @@ def undoing(ledger: Ledger, events: Sequence[Event]) -> Undoing:
         bullet_changes = _inverse_of(moments, bullet)
         if not bullet_changes or _is_back(bullet, bullet_changes):
             continue
-        if not _stands(ledger, bullet, bullet_changes):
+        if not _is_unchanged(ledger, bullet, bullet_changes):
             raise BulletRefused(_obstacle(ledger, name, last))
         kinds = [change.kind for change in bullet_changes]
         if bullet.before and "recount" in kinds and "merge" not in kinds:
@@ -416,7 +416,7 @@ def _is_back(bullet: _Bullet, changes: Sequence[Change]) -> bool:
     return all(not kind.is_count and _is_same(kind, before, bullet.now) for kind in kinds)
 
 
-def _stands(ledger: Ledger, bullet: _Bullet, changes: Sequence[Change]) -> bool:
+def _is_unchanged(ledger: Ledger, bullet: _Bullet, changes: Sequence[Change]) -> bool:
     """Return whether a bullet still has the state that the events gave it, in the parts that they
     changed.
     """

@@ -53,10 +53,10 @@ def _count_lines(project: Project, lines: Sequence[Line], look: Look) -> Counted
     lines_by_key = {counted_rule(line).key: line for line in lines if line.is_rule}
     births = look.births.as_written(lines)
 
-    def standing(rule: Rule, began: datetime) -> str:
-        return births.standing(lines_by_key[rule.key], began).value
+    def state_of(rule: Rule, began: datetime) -> str:
+        return births.state_of(lines_by_key[rule.key], began).value
 
-    return counts_of(project, rules_to_count(lines), look.sessions, standing, look.typed)
+    return counts_of(project, rules_to_count(lines), look.sessions, state_of, look.typed)
 
 
 def rules_to_count(lines: Sequence[Line]) -> list[Rule]:

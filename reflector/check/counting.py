@@ -45,8 +45,8 @@ from reflector.transcripts.heads import is_whole
 from reflector.transcripts.reading import messages_at, open_session
 
 _CACHE = "counts.json"
-#: Returns the standing of a rule at the start of a session: "since", "before" or "unknown".
-StandingOf = Callable[[Rule, datetime], str]
+#: Returns the state of a rule at the start of a session: "since", "before" or "unknown".
+StateOf = Callable[[Rule, datetime], str]
 
 
 @dataclass(slots=True)
@@ -100,9 +100,9 @@ class RuleCount:
         """Whether it names tokens to use and tokens to avoid, as in "use `pnpm`, not `npm`"."""
         return self.counting.named > 0 and self.counting.negated > 0
 
-    def add(self, standing: str, marks: Marks) -> None:
-        """Add the marks of a session to the period that the standing names."""
-        period = {"since": self.since, "before": self.before}.get(standing, self.unknown)
+    def add(self, state: str, marks: Marks) -> None:
+        """Add the marks of a session to the period that the state names."""
+        period = {"since": self.since, "before": self.before}.get(state, self.unknown)
         counting = self.counting
         against = counting.negated
         named = counting.named or against
@@ -174,7 +174,7 @@ def counts_of(
     project: Project,
     rules: Iterable[Rule],
     sessions: Sequence[FoundTranscript],
-    standing: StandingOf,
+    state_of: StateOf,
     typed: Typed,
 ) -> Counted:
     """Return the counts of rules and facts in a project's sessions.
@@ -207,7 +207,7 @@ def counts_of(
             rule = by_rule[key].counting.rule
             marks = session.marks.get(key, Marks())
             if rule.is_loaded(marks):
-                by_rule[key].add("unknown" if began is None else standing(rule, began), marks)
+                by_rule[key].add("unknown" if began is None else state_of(rule, began), marks)
     sentences = list(_add_quotes(files, by_rule))
     for wish in wishes_heard(project, gone.keys()):
         if requests(wish.words) and not counted_rules.said_in(wish.words):

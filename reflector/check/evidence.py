@@ -25,7 +25,7 @@ from reflector.counts.sentences import sentences_of
 from reflector.counts.shown import RAN, WROTE, ShownLine, lines_shown
 from reflector.counts.sought import Sought
 from reflector.events.event import time_of
-from reflector.playbook_files.births import Births, Standing, births_of
+from reflector.playbook_files.births import Births, LineState, births_of
 from reflector.playbook_files.watching import Advice, Line
 from reflector.project import Project
 from reflector.sessions import checks
@@ -235,7 +235,7 @@ def _all_deeds(
     ]
     is_fact = not line.is_rule
     knew = [
-        each for each in worked if is_fact or births.standing(line, each[2]) is not Standing.BEFORE
+        each for each in worked if is_fact or births.state_of(line, each[2]) is not LineState.BEFORE
     ]
     for session_id, session, _ in reversed(knew or worked):
         alone = RuleCount(counting)

@@ -89,7 +89,7 @@ class Uses:
     usage         the sessions of each bullet
     told          the names of the bullets in the text for the next session; None without a text
     has_tellings  whether any session was shown a bullet
-    standing      the rank of each bullet
+    ranking       the facts by which bullets are ranked, besides their counters
     votes         of the sessions on each bullet
     found         the findings of `reflector check`; None if it never asked a judge
     checked       those of `found` with a judged session, by the name of the bullet
@@ -100,7 +100,7 @@ class Uses:
         from reflector.audit.citations import observed, use
         from reflector.playbook.ranking import pinned_names
         from reflector.playbook_files.places import places
-        from reflector.sessions.told import ranks, told_names, told_text
+        from reflector.sessions.told import ranking_facts, told_names, told_text
 
         project = asked.place.project()
         rates = project.config.finding_rates
@@ -109,7 +109,7 @@ class Uses:
         self.usage = use(asked.ledger, asked.past)
         self.told = told_names(text) if text else None
         self.has_tellings = any(used.shown for used in self.usage.bullets.values())
-        self.standing = ranks(self.usage, pinned_names(project.config.pinned, self.rows))
+        self.ranking = ranking_facts(self.usage, pinned_names(project.config.pinned, self.rows))
         self.votes = observed(self.rows, asked.past, self.usage.bullets, rates=rates)
         self.found = _found(asked)
         lines = self.found.lines if self.found is not None else ()
@@ -138,7 +138,7 @@ class Uses:
             corrected=votes.rates is not None,
             told=None if self.told is None or row.status == "watched" else row.name in self.told,
             told_sessions=used.shown if self.has_tellings else None,
-            demoted=self.standing.why_demoted(row) if row.status == "live" else None,
+            demoted=self.ranking.why_demoted(row) if row.status == "live" else None,
             checked=checked.result if checked is not None else None,
             place=self.places.get(row.name),
             newest_verdict=checked.newest_verdict if checked is not None else None,
@@ -361,7 +361,7 @@ def _cells(row: ListedJson, uses: Uses, *, is_part: bool, recounts: bool) -> dic
         "COUNTERS": f"{row.helpful}/{row.harmful}" if has_counters else "",
         "SHOWN": "yes" if is_part and row.told else "",
         "CHECKED": row.checked or "",
-        "DEMOTED": uses.standing.idle[row.name] if row.demoted else "",
+        "DEMOTED": uses.ranking.idle[row.name] if row.demoted else "",
         "RULE": f"({row.label}) {row.text}" if row.label else row.text,
     }
 

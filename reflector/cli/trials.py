@@ -51,9 +51,9 @@ from reflector.trials.tasks import (
 from reflector.trials.trial import (
     ELSEWHERE,
     TrialStatus,
+    current_status,
     keep_note,
     noted,
-    standing,
     start,
     stop,
     trial_place,
@@ -184,7 +184,7 @@ def status_(place: Place) -> None:
     """Show the current result of the trial."""
     project = place.project()
     with place.reading() as ledger:
-        found = standing(ledger, trial_place(project))
+        found = current_status(ledger, trial_place(project))
     if place.answers(found):
         return
     if found is None:

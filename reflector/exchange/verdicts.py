@@ -109,7 +109,7 @@ def overruled_verdicts(sql: Statements, origin: str) -> list[NewEvent]:
     event_ids = [event.event_id for event in events]
     retracted: _Retractions = dict(sql.run(_RETRACTIONS, event_ids).fetchall())
     retractions = []
-    for tags in _standing_tags(events, retracted).values():
+    for tags in _unretracted_tags(events, retracted).values():
         by_person = [tag for tag in tags if tag.actor == ev.HUMAN]
         if not by_person:
             continue
@@ -126,7 +126,7 @@ def overruled_verdicts(sql: Statements, origin: str) -> list[NewEvent]:
     return retractions
 
 
-def _standing_tags(
+def _unretracted_tags(
     events: Iterable[Event], retracted: _Retractions
 ) -> dict[_Citation, list[Event]]:
     """Return the tags of each citation that count: neither the tag, its reflection nor its window

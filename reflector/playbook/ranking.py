@@ -46,7 +46,7 @@ def pinned_names(setting: Sequence[str], bullets: Iterable[BulletRow]) -> tuple[
     return tuple(names)
 
 
-class Standing(NamedTuple):
+class RankingFacts(NamedTuple):
     """The facts that a ranking uses besides the counters.
 
     pinned  names that are shown first, in this order, and are never demoted
@@ -83,7 +83,7 @@ class Choice(NamedTuple):
 
 def choose(
     bullets: Iterable[Bullet],
-    standing: Standing,
+    facts: RankingFacts,
     room: int,
     cost: Callable[[Bullet, Collection[str]], int],
 ) -> Choice:
@@ -91,7 +91,7 @@ def choose(
 
     cost  the characters that a bullet takes beside others, whose sections are given
     """
-    places = {name: place for place, name in enumerate(standing.pinned)}
+    places = {name: place for place, name in enumerate(facts.pinned)}
 
     def order(bullet: Bullet) -> tuple[int, tuple[float, int, str]]:
         return places.get(bullet.name, len(places)), best_first(bullet)
@@ -100,15 +100,15 @@ def choose(
     fill = _Fill(room, cost)
     if all(map(fill.take, ranked)):
         return Choice(tuple(ranked))
-    seed = _seed(ranked, standing)
+    seed = _seed(ranked, facts)
     fill = _Fill(room, cost)
     pinned = {bullet.name for bullet in ranked if bullet.name in places and fill.take(bullet)}
     rest = [bullet for bullet in ranked if bullet.name not in pinned]
-    rest.sort(key=lambda bullet: (-_gain(bullet, standing), best_first(bullet)))
+    rest.sort(key=lambda bullet: (-_gain(bullet, facts), best_first(bullet)))
     kept_for_turns = int(fill.room * EXPLORED)
-    passed_over = [b for b in rest if _gain(b, standing) <= 0 or not fill.take(b, kept_for_turns)]
+    passed_over = [b for b in rest if _gain(b, facts) <= 0 or not fill.take(b, kept_for_turns)]
     # The fewest sessions first, then by the draw.
-    passed_over.sort(key=lambda bullet: (_turns(bullet, standing), _hash(f"{seed} {bullet.name}")))
+    passed_over.sort(key=lambda bullet: (_turns(bullet, facts), _hash(f"{seed} {bullet.name}")))
     for bullet in passed_over:
         fill.take(bullet)
     return Choice(tuple(sorted(fill.taken, key=order)), seed)
@@ -133,27 +133,25 @@ class _Fill:
         return True
 
 
-def _gain(bullet: Bullet, standing: Standing) -> float:
+def _gain(bullet: Bullet, facts: RankingFacts) -> float:
     """Return the worth of a bullet per token: above 0 if it helped more than it harmed."""
     above = (bullet.helpful + 1) / (bullet.helpful + bullet.harmful + 2) - 0.5
     if above <= 0:
         return above
-    demotion = float(2 ** min(standing.demotions(bullet.name), 50))
+    demotion = float(2 ** min(facts.demotions(bullet.name), 50))
     return above / demotion / (len(bullet.line) / _CHARACTERS_PER_TOKEN)
 
 
-def _turns(bullet: Bullet, standing: Standing) -> int:
+def _turns(bullet: Bullet, facts: RankingFacts) -> int:
     """Return the number of sessions that were shown a bullet. The number is higher for a bullet
     that harmed more than it helped, so it waits longer for its next turn.
     """
-    return standing.told.get(bullet.name, 0) + DEMOTED_AFTER * max(
-        0, bullet.harmful - bullet.helpful
-    )
+    return facts.told.get(bullet.name, 0) + DEMOTED_AFTER * max(0, bullet.harmful - bullet.helpful)
 
 
-def _seed(bullets: Sequence[Bullet], standing: Standing) -> str:
+def _seed(bullets: Sequence[Bullet], facts: RankingFacts) -> str:
     """Return 8 hex digits that change with the playbook and with the turn."""
-    parts = ["balanced", str(standing.turn), *standing.pinned]
+    parts = ["balanced", str(facts.turn), *facts.pinned]
     by_name = sorted(bullets, key=lambda bullet: bullet.name)
     parts += [f"{bullet.section} {bullet.line}" for bullet in by_name]
     return _hash("\n".join(parts))[:8]

@@ -2,7 +2,7 @@
 it, or in an unknown state.
 
 Invariant: a line is in force while a file at HEAD contains it (`line_history`). A file that was not
-written since a time has contained its lines since then, committed or not. A standing is unknown
+written since a time has contained its lines since then, committed or not. A state is unknown
 
 - between the author date of the line's commit and its arrival in this clone;
 - before the first commit that this clone has, if that contains the line;
@@ -33,7 +33,7 @@ from reflector.playbook_files.watching import PLAYBOOK, Line
 _KEPT = "births.json"
 
 
-class Standing(StrEnum):
+class LineState(StrEnum):
     """The state of a line when a session started."""
 
     SINCE = "since"
@@ -42,9 +42,9 @@ class Standing(StrEnum):
 
 
 #: The states of a line, each from a time on. The first state is from before all sessions.
-Course = Sequence[tuple[float, Standing]]
-_UNKNOWN: Course = ((-inf, Standing.UNKNOWN),)
-_ALWAYS: Course = ((-inf, Standing.SINCE),)
+Course = Sequence[tuple[float, LineState]]
+_UNKNOWN: Course = ((-inf, LineState.UNKNOWN),)
+_ALWAYS: Course = ((-inf, LineState.SINCE),)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,12 +53,12 @@ class Births:
 
     courses: Mapping[str, Course] = field(default_factory=dict)
 
-    def standing(self, line: Line, started: datetime | None) -> Standing:
-        """Return the state of a line when a session started; `Standing.UNKNOWN` if it is not
+    def state_of(self, line: Line, started: datetime | None) -> LineState:
+        """Return the state of a line when a session started; `LineState.UNKNOWN` if it is not
         known.
         """
         if started is None:
-            return Standing.UNKNOWN
+            return LineState.UNKNOWN
         course = self.courses.get(same_words(line.text), _UNKNOWN)
         later = bisect_right(course, started.timestamp(), key=itemgetter(0))
         return course[later - 1][1]
@@ -73,7 +73,7 @@ class Births:
         time = moment.timestamp()
         course = self.courses.get(text, _UNKNOWN)
         later = [(max(each[0], time), each[1]) for each in course]
-        return Births({**self.courses, text: [(-inf, Standing.BEFORE), *later]})
+        return Births({**self.courses, text: [(-inf, LineState.BEFORE), *later]})
 
     def as_written(self, lines: Iterable[Line]) -> Births:
         """Return a copy in which each rule of the playbook begins when it was written there."""
@@ -129,23 +129,23 @@ def _course(past: Past, file: _FileNow, text: str) -> Course:
     is_in_file = text in file.texts
     is_uncommitted = is_in_file and not past.has_line_at(inf)
     times = {-inf, file.changed, *past.written, *(state.time for state in past.states)}
-    course: list[tuple[float, Standing]] = []
+    course: list[tuple[float, LineState]] = []
     for time in sorted(times):
-        standing = _standing(past, time)
+        state = _state_at(past, time)
         if is_in_file and time >= file.changed:
-            standing = Standing.SINCE
-        elif is_uncommitted and standing is Standing.BEFORE:
-            standing = Standing.UNKNOWN  # git does not show when it was written
-        if not course or course[-1][1] is not standing:
-            course.append((time, standing))
+            state = LineState.SINCE
+        elif is_uncommitted and state is LineState.BEFORE:
+            state = LineState.UNKNOWN  # git does not show when it was written
+        if not course or course[-1][1] is not state:
+            course.append((time, state))
     return course
 
 
-def _standing(past: Past, time: float) -> Standing:
+def _state_at(past: Past, time: float) -> LineState:
     """Return the state of a line at a time, from git only. It is unknown if git does not show it,
     and while the commit with the line existed, but was not in this clone yet.
     """
     has_line = past.has_line_at(time)
     if has_line is None or (not has_line and past.is_coming(time)):
-        return Standing.UNKNOWN
-    return Standing.SINCE if has_line else Standing.BEFORE
+        return LineState.UNKNOWN
+    return LineState.SINCE if has_line else LineState.BEFORE

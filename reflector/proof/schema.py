@@ -73,11 +73,11 @@ def wrong_triggers(sql: Statements) -> dict[str, tuple[str, str]]:
 
     schema = migration.current_schema(sql) if sql.postgres else ""
     ours = migration.triggers("postgresql" if sql.postgres else "sqlite", schema)
-    return _differing_triggers(ours, _standing_triggers(sql), schema)
+    return _differing_triggers(ours, _existing_triggers(sql), schema)
 
 
 def _differing_triggers(
-    ours: dict[str, str], standing: dict[str, _Trigger], schema: str
+    ours: dict[str, str], existing: dict[str, _Trigger], schema: str
 ) -> dict[str, tuple[str, str]]:
     """Return the fault and the table of each missing, changed or strange trigger, by its name."""
     wrong = {}
@@ -85,7 +85,7 @@ def _differing_triggers(
     for name, text in ours.items():
         statement = text[text.index("CREATE TRIGGER") :]
         body = _BODY.search(text)
-        one = standing.get(name)
+        one = existing.get(name)
         if one is None:
             wrong[name] = "is missing or disabled", ""
         elif one.statement != _squeezed(statement) or (body and one.body != _squeezed(body[1])):
@@ -95,7 +95,7 @@ def _differing_triggers(
             # ledger's.
             wrong[name] = f"also looks for its tables in schemas other than {schema}", one.table
     return wrong | {
-        name: (_STRANGE, standing[name].table) for name in standing.keys() - ours.keys()
+        name: (_STRANGE, existing[name].table) for name in existing.keys() - ours.keys()
     }
 
 
@@ -110,7 +110,7 @@ _TRIGGERS = (
 )
 
 
-def _standing_triggers(sql: Statements) -> dict[str, _Trigger]:
+def _existing_triggers(sql: Statements) -> dict[str, _Trigger]:
     if not sql.postgres:
         rows = sql.execute(
             "SELECT name, tbl_name, sql FROM sqlite_master WHERE type = 'trigger'"
@@ -136,15 +136,15 @@ _OBJECTS = (
 
 def _sqlite_findings(sql: Statements) -> Iterator[Finding]:
     """Compare the statements of tables, indexes and views with those of this code."""
-    standing = {row[1]: row for row in sql.execute(_OBJECTS).fetchall()}
+    existing = {row[1]: row for row in sql.execute(_OBJECTS).fetchall()}
     made = migration.schema("sqlite") | {"alembic_version": migration.VERSION}
     made |= {name: view_sql("sqlite", name) for name in VIEWS}
     for name, statement in made.items():
-        if name not in standing or _words(standing[name][3]) != _words(statement):
+        if name not in existing or _words(existing[name][3]) != _words(statement):
             kind = "view" if name in VIEWS else "table" if name in _TABLES else "index"
-            yield _changed(kind, name, "was changed" if name in standing else "is missing")
-    for name in standing.keys() - made.keys():
-        type_, _, table, _ = standing[name]
+            yield _changed(kind, name, "was changed" if name in existing else "is missing")
+    for name in existing.keys() - made.keys():
+        type_, _, table, _ = existing[name]
         if type_ == "index" and table in _TABLES:
             yield _changed(type_, name, f"{_STRANGE} and is attached to the ledger's table {table}")
 
@@ -189,9 +189,9 @@ def _server_findings(sql: Statements) -> Iterator[Finding]:
     """
     from psycopg import Error
 
-    standing = _parts(sql, "current_schema()")
+    existing = _parts(sql, "current_schema()")
     made = {(name, "table", ""): "" for name in LEDGER_TABLES}
-    made |= {(name, "view", ""): standing.get((name, "view", ""), "") for name in VIEWS}
+    made |= {(name, "view", ""): existing.get((name, "view", ""), "") for name in VIEWS}
     known = len(made)
     with suppress(Error), savepoint(sql):
         run = sql.cursor.connection.execute
@@ -200,11 +200,11 @@ def _server_findings(sql: Statements) -> Iterator[Finding]:
             run(re.sub("CREATE (TABLE|VIEW)", r"CREATE TEMPORARY \1", statement, count=1))
         made = _parts(sql, "pg_my_temp_schema()")
     for part, description in made.items():
-        if standing.get(part) != description:
-            yield _part_changed(part, "was changed" if part in standing else "is missing")
+        if existing.get(part) != description:
+            yield _part_changed(part, "was changed" if part in existing else "is missing")
     is_compared = len(made) > known  # the server did not refuse
     if is_compared:
-        for part in standing.keys() - made.keys():
+        for part in existing.keys() - made.keys():
             yield _part_changed(part, _STRANGE)
     yield from _hidden(sql, LEDGER_TABLES)
 

@@ -158,7 +158,7 @@ def _is_repeated(ledger: Ledger, tag: ParsedTag, earlier: Sequence[Judgement]) -
     """
     if tag.tag != "neutral":
         same = [judgement for judgement in earlier if judgement.verdict == tag.tag]
-        return any(_stands(ledger, judgement) is not False for judgement in same)
+        return any(_is_in_count(ledger, judgement) is not False for judgement in same)
     is_broken = tag.followed == "no"
     last = earlier[-1] if earlier else None
     return last is not None and last.verdict == "neutral" and last.is_broken == is_broken
@@ -166,10 +166,10 @@ def _is_repeated(ledger: Ledger, tag: ParsedTag, earlier: Sequence[Judgement]) -
 
 def _is_overturned(ledger: Ledger, tag: ParsedTag, judgement: Judgement) -> bool:
     """Return whether a tag replaces a judgement. It never replaces one on which a user decided."""
-    return judgement.verdict not in (tag.tag, "neutral") and bool(_stands(ledger, judgement))
+    return judgement.verdict not in (tag.tag, "neutral") and bool(_is_in_count(ledger, judgement))
 
 
-def _stands(ledger: Ledger, judgement: Judgement) -> bool | None:
+def _is_in_count(ledger: Ledger, judgement: Judgement) -> bool | None:
     """Return whether a judgement is in the count; None if a user decided on it."""
     lines = [ledger.retractions(event_id) for event_id in judgement.event_ids]
     for line in lines:

@@ -27,7 +27,7 @@ from reflector.report.memory import memory_of
 from reflector.report.rules import Rule, rules_of, steps_of, texts_of
 from reflector.report.summary import summary_of
 from reflector.report.waits import Command, waiting
-from reflector.trials.trial import TrialStatus, standing, trial_place, trials
+from reflector.trials.trial import TrialStatus, current_status, trial_place, trials
 
 if TYPE_CHECKING:
     from reflector.audit.checked import Checked, CheckedLine
@@ -230,7 +230,7 @@ def _trial(ledger: Ledger, project: Project, past: Past | None) -> Trial | None:
     """
     place = trial_place(project) if past is None else None
     upto = past.position if past is not None else None
-    status = standing(ledger, place, upto)
+    status = current_status(ledger, place, upto)
     if status is None:
         return None
     closed = (trial.closed for trial in trials(ledger, upto) if trial.opened.event_id == status.id)

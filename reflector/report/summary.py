@@ -80,6 +80,6 @@ def _verdicts(ledger: Ledger, then: Past, first: int, tag: int) -> Counter[str]:
     standing = Standing(then)
     with ledger.asking() as sql:
         verdicts = verdicts_in(sql, then.position)
-    counted = [v for v in verdicts if v.tag == tag and standing.stands(v) is None]
+    counted = [v for v in verdicts if v.tag == tag and standing.why_uncounted(v) is None]
     votes = {(v.name, v.session_id or v.position) for v in counted if v.position > first}
     return Counter(name for name, _ in votes)

@@ -26,7 +26,7 @@ from reflector.events import event as ev
 from reflector.events.event import time_of
 from reflector.judges.protocol import Asks, Backend, BackendError
 from reflector.ledger.store import Ledger
-from reflector.playbook_files.births import Births, Standing
+from reflector.playbook_files.births import Births, LineState
 from reflector.playbook_files.watching import Line, watch, watching
 from reflector.reflection.checking import Checker, Todo, session_starts, todo
 from reflector.reflection.gate import Gate
@@ -235,9 +235,9 @@ def asked_sessions(
         if session_id not in answered and not _has_step(file):
             continue
         started = starts.get(session_id) or time_of(file.started_at)
-        standings = {name: births.standing(line, started) for name, line in lines.items()}
-        since = [name for name in lines if standings[name] is Standing.SINCE]
-        before = [name for name in lines if standings[name] is Standing.BEFORE and left[name] > 0]
+        states = {name: births.state_of(line, started) for name, line in lines.items()}
+        since = [name for name in lines if states[name] is LineState.SINCE]
+        before = [name for name in lines if states[name] is LineState.BEFORE and left[name] > 0]
         left.subtract(before)
         if since or before:
             (current if since else earlier).append(Asked(file, [*since, *before]))

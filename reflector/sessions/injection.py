@@ -33,8 +33,8 @@ from reflector.playbook.admissible import hidden_fault, same_words
 from reflector.playbook.bullet import Bullet
 from reflector.playbook.document import MAX_BYTES, load
 from reflector.playbook.names import SECTIONS, USER_FIRST
-from reflector.playbook.ranking import Standing, choose, pinned_names
-from reflector.sessions.told import TURN, ranks
+from reflector.playbook.ranking import RankingFacts, choose, pinned_names
+from reflector.sessions.told import TURN, ranking_facts
 from reflector.text.lazy import lazy_pattern
 from reflector.text.phrases import counted
 from reflector.text.secrets import quote
@@ -138,7 +138,7 @@ def render_injection(
     form: str,
     files: Sequence[str] = (_OWN_FILE,),
     troubles: Sequence[Trouble] = (),
-    standing: Standing | None = None,
+    ranking: RankingFacts | None = None,
 ) -> Injection:
     """Return a template's text with the bullets that a ranking chooses, grouped by section. The
     section of the best bullet is the first.
@@ -163,7 +163,7 @@ def render_injection(
     room = LIMIT - len(_as_json("")) - sum(map(_cost, rest))
     if any(_is_own(bullet.section) for bullet in bullets):
         room -= _cost(f"{YOUR_RULES}\n\n")
-    choice = choose(bullets, standing or Standing(), room, _cost_of)
+    choice = choose(bullets, ranking or RankingFacts(), room, _cost_of)
     if not choice.bullets:
         raise ValueError(
             f"the playbook template is so long that no rule fits into {LIMIT:,} characters; "
@@ -272,10 +272,10 @@ def write_injection(
         troubles += beside.troubles
         files.append(_path_of(users))
     all_ranks = list(map(_kept_ranks, dict.fromkeys((users, folder))))
-    standing, lessons = _standing_in(all_ranks)
+    ranking, lessons = _ranking_facts_in(all_ranks)
     bullets = [*_with_headings(bullets, _headings_in(all_ranks)), *lessons]
     form = _template(folder) if bullets else ""
-    render = partial(render_injection, files=files, troubles=troubles, standing=standing)
+    render = partial(render_injection, files=files, troubles=troubles, ranking=ranking)
     whole = render(bullets, form)
     line = _start_line(whole, troubles)
     texts = {handover.INJECTION: whole}
@@ -578,8 +578,8 @@ def keep_ranks(root: Path, ledger: Ledger, config: Config, book: LessonBook | No
     is_same = kept.get("of", [[], updated_at, 0, []]) == basis
     if is_same and kept.get("headings", {}) == headings:
         return
-    standing = ranks(usage_at(ledger), pinned)
-    content = {"of": basis, "told": dict(standing.told), "idle": dict(standing.idle)}
+    ranking = ranking_facts(usage_at(ledger), pinned)
+    content = {"of": basis, "told": dict(ranking.told), "idle": dict(ranking.idle)}
     content["headings"] = headings
     handover.write_own(os.fspath(root), RANKS, json.dumps(content).encode())
 
@@ -622,9 +622,9 @@ def moved_text(project: Path, bullets: Iterable[Bullet], headings: Mapping[str, 
     return render_injection(shown, _template(project)).text
 
 
-def _standing_in(
+def _ranking_facts_in(
     all_ranks: Sequence[Mapping[str, Any]],
-) -> tuple[Standing, list[LessonBullet]]:
+) -> tuple[RankingFacts, list[LessonBullet]]:
     """Return the facts that the last writing of each playbook left to the ranking, and the lessons
     of the last one.
     """
@@ -642,9 +642,9 @@ def _standing_in(
             LessonBullet(str(id), LESSONS, str(text), int(successes), int(failures))
             for id, text, successes, failures in rows
         ]
-        return Standing(tuple(pinned), told, idle, int(turn)), lessons
+        return RankingFacts(tuple(pinned), told, idle, int(turn)), lessons
     except (ValueError, TypeError, AttributeError):
-        return Standing(), []
+        return RankingFacts(), []
 
 
 def _kept_ranks(root: Path) -> dict[str, Any]:

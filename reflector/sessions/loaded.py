@@ -19,7 +19,7 @@ from reflector.events import event as ev
 from reflector.events.event import Event, NewEvent, time_of
 from reflector.events.folds import fold_ledger
 from reflector.ledger.store import Ledger
-from reflector.playbook_files.births import Births, Standing, births_of
+from reflector.playbook_files.births import Births, LineState, births_of
 from reflector.playbook_files.watching import Line, loaded_advice, watched_lines, watching
 from reflector.project import Project
 from reflector.sessions.counted import CountsFold
@@ -59,7 +59,7 @@ class LoadedRules:
             for name, line in self.lines.items()
             if name not in known
             and agent in self.agents.get(line.file, ())
-            and self.births.standing(line, started) is Standing.SINCE
+            and self.births.state_of(line, started) is LineState.SINCE
         ]
         if not names:
             return None

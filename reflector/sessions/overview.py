@@ -323,9 +323,9 @@ class _Reading:
     def _trial(self) -> str | None:
         if not self._ledger.has(ev.TRIAL_OPENED):
             return None
-        from reflector.trials.trial import ELSEWHERE, standing, trial_place
+        from reflector.trials.trial import ELSEWHERE, current_status, trial_place
 
-        trial = standing(self._ledger, trial_place(self._project))
+        trial = current_status(self._ledger, trial_place(self._project))
         if trial is None or trial.state == "closed":
             return None
         return ELSEWHERE if trial.state == "elsewhere" else trial.sentence

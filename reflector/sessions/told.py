@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from reflector import handover
-from reflector.playbook.ranking import Standing
+from reflector.playbook.ranking import RankingFacts
 
 if TYPE_CHECKING:
     from reflector.ledger.usage import Usage
@@ -33,6 +33,6 @@ def told_names(text: str) -> set[str]:
     return set(re.findall(r"^\[([a-z_]+-?\d+)\] (?:helpful=|:: )", text, re.MULTILINE))
 
 
-def ranks(usage: Usage, pinned: Sequence[str]) -> Standing:
-    """Return the facts of a ranking that sessions have given so far."""
-    return Standing(pinned, usage.told, usage.idle, usage.texts // TURN)
+def ranking_facts(usage: Usage, pinned: Sequence[str]) -> RankingFacts:
+    """Return the facts of sessions so far by which bullets are ranked."""
+    return RankingFacts(pinned, usage.told, usage.idle, usage.texts // TURN)

@@ -437,7 +437,7 @@ def _moment(event: Event) -> datetime:
     return time_of(event.arrived[0]) or datetime.min.replace(tzinfo=UTC)
 
 
-def standing(
+def current_status(
     ledger: Reader, root: Path | None = None, upto: int | None = None
 ) -> TrialStatus | None:
     """Return the state of the trial that decides here, else of the last one; None if there never

@@ -23,7 +23,7 @@ from reflector.events.event import NewEvent
 from reflector.ledger.store import Ledger
 from reflector.playbook.admissible import same_words
 from reflector.playbook.evidence import HARMS, FindingRates, against
-from reflector.playbook_files.births import Births, Standing
+from reflector.playbook_files.births import Births, LineState
 from reflector.playbook_files.watching import Line
 from reflector.trials.outcome import Outcome, outcome_event
 from tests.ledger.events import (
@@ -214,8 +214,8 @@ OTHER = Line("CLAUDE.md", 4, "oth", "Keep the changelog in step.")
 CUT = datetime(2026, 11, 15, tzinfo=UTC)
 BIRTHS = Births(
     {
-        same_words(LINE.text): ((-inf, Standing.BEFORE), (CUT.timestamp(), Standing.SINCE)),
-        same_words(OTHER.text): ((-inf, Standing.SINCE),),
+        same_words(LINE.text): ((-inf, LineState.BEFORE), (CUT.timestamp(), LineState.SINCE)),
+        same_words(OTHER.text): ((-inf, LineState.SINCE),),
     }
 )
 

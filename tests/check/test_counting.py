@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from reflector.check import counting
-from reflector.check.counting import Counted, RuleCount, StandingOf, counts_of
+from reflector.check.counting import Counted, RuleCount, StateOf, counts_of
 from reflector.check.facts import Counts
 from reflector.check.plan import Typed
 from reflector.counts.rules import Marks, Rule, rule_of, rule_set
@@ -36,14 +36,14 @@ def _found(folder: Path, *sessions: Session) -> list[FoundTranscript]:
     return [FoundTranscript(path, str(folder), "", path.stat().st_size) for path in paths]
 
 
-def _always(standing: str) -> StandingOf:
-    return lambda *_: standing
+def _always(state: str) -> StateOf:
+    return lambda *_: state
 
 
 def _counts(
-    project: Project, files: list[FoundTranscript], *rules: Rule, standing: str = "since"
+    project: Project, files: list[FoundTranscript], *rules: Rule, state: str = "since"
 ) -> Counted:
-    return counts_of(project, rules, files, _always(standing), Typed())
+    return counts_of(project, rules, files, _always(state), Typed())
 
 
 def _linted(number: int = 1) -> Session:
@@ -133,9 +133,9 @@ def test_files_of_one_session_are_one(project: Project, tmp_path: Path) -> None:
     assert len(_counts(project, files, LINT).starts) == 1
 
 
-@pytest.mark.parametrize("standing", ["unknown", "anything else"])
-def test_other_standing_is_unknown(project: Project, tmp_path: Path, standing: str) -> None:
-    count = _counts(project, _found(tmp_path, _linted()), LINT, standing=standing)
+@pytest.mark.parametrize("state", ["unknown", "anything else"])
+def test_other_state_is_unknown(project: Project, tmp_path: Path, state: str) -> None:
+    count = _counts(project, _found(tmp_path, _linted()), LINT, state=state)
     assert count.by_rule[LINT.key].unknown.sessions == 1
 
 

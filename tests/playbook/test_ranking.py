@@ -8,7 +8,7 @@ from hypothesis import given, strategies as st
 
 from reflector.playbook.bullet import Bullet, best_first
 from reflector.playbook.entry import BulletRow
-from reflector.playbook.ranking import DEMOTED_AFTER, Standing, choose, pinned_names
+from reflector.playbook.ranking import DEMOTED_AFTER, RankingFacts, choose, pinned_names
 
 
 def cost(bullet: Bullet, sections: Collection[str]) -> int:
@@ -19,13 +19,13 @@ def named(count: int, *, helpful: int = 0, harmful: int = 0, after: int = 0) -> 
     return [Bullet(f"oth-{after + n:03d}", "oth", "x" * 60, helpful, harmful) for n in range(count)]
 
 
-def told(bullets: Sequence[Bullet], standing: Standing, room: int = 1000) -> list[str]:
-    return [bullet.name for bullet in choose(bullets, standing, room, cost).bullets]
+def told(bullets: Sequence[Bullet], facts: RankingFacts, room: int = 1000) -> list[str]:
+    return [bullet.name for bullet in choose(bullets, facts, room, cost).bullets]
 
 
 def test_playbook_that_fits_is_told_best_first() -> None:
     bullets = [*named(3), *named(2, helpful=1, after=3), *named(1, harmful=1, after=5)]
-    choice = choose(bullets, Standing(), 10_000, cost)
+    choice = choose(bullets, RankingFacts(), 10_000, cost)
     assert (list(choice.bullets), choice.seed) == (sorted(bullets, key=best_first), "")
 
 
@@ -33,40 +33,40 @@ def test_every_bullet_has_its_turn() -> None:
     bullets = named(60)
     seen: Counter[str] = Counter()
     for turn in range(20):
-        seen.update(told(bullets, Standing(told=dict(seen), turn=turn)))
+        seen.update(told(bullets, RankingFacts(told=dict(seen), turn=turn)))
     assert len(seen) == 60
     assert max(seen.values()) - min(seen.values()) <= 1
 
 
 OLD, NEW = named(100, helpful=5), named(1, after=100)
-SEEN = Standing(told={bullet.name: 3 for bullet in OLD})
+SEEN = RankingFacts(told={bullet.name: 3 for bullet in OLD})
 HELPED = [*named(1, helpful=2), *named(30, helpful=1, after=1)]
 OFTEN = {bullet.name: 9 for bullet in HELPED}
-IDLE = Standing(told={**OFTEN, "oth-000": 99}, idle={"oth-000": 3 * DEMOTED_AFTER})
+IDLE = RankingFacts(told={**OFTEN, "oth-000": 99}, idle={"oth-000": 3 * DEMOTED_AFTER})
 
 
 @pytest.mark.parametrize(
-    ("bullets", "standing", "name", "is_told"),
+    ("bullets", "facts", "name", "is_told"),
     [
         ([*OLD, *NEW], SEEN, "oth-100", True),  # new advice, however good the old one is
         # what helped keeps its room
-        ([*named(100), *named(8, helpful=3, after=100)], Standing(), "oth-106", True),
-        (HELPED, Standing(told=OFTEN), "oth-000", True),
+        ([*named(100), *named(8, helpful=3, after=100)], RankingFacts(), "oth-106", True),
+        (HELPED, RankingFacts(told=OFTEN), "oth-000", True),
         (HELPED, IDLE, "oth-000", False),  # told often since it helped
         (HELPED, IDLE._replace(idle={}), "oth-000", True),
     ],
 )
 def test_what_helped_or_is_new_has_room(
-    bullets: list[Bullet], standing: Standing, name: str, is_told: bool
+    bullets: list[Bullet], facts: RankingFacts, name: str, is_told: bool
 ) -> None:
-    assert (name in told(bullets, standing)) == is_told
+    assert (name in told(bullets, facts)) == is_told
 
 
 def test_pinned_bullets_come_first() -> None:
     bullets = [*named(50, helpful=4), *named(2, harmful=9, after=50)]
-    standing = Standing(pinned=("oth-051", "oth-050", "pat-404"), idle={"oth-051": 99})
-    assert told(bullets, standing)[:2] == ["oth-051", "oth-050"]
-    assert standing.demotions("oth-051") == 0
+    facts = RankingFacts(pinned=("oth-051", "oth-050", "pat-404"), idle={"oth-051": 99})
+    assert told(bullets, facts)[:2] == ["oth-051", "oth-050"]
+    assert facts.demotions("oth-051") == 0
 
 
 def test_pin_follows_merges() -> None:
@@ -98,9 +98,9 @@ _bullets = st.lists(
 def test_choice_fits_and_ignores_the_order(
     bullets: list[Bullet], room: int, random: object
 ) -> None:
-    choice = choose(bullets, Standing(), room, cost)
+    choice = choose(bullets, RankingFacts(), room, cost)
     shuffled = sorted(bullets, key=lambda _: random.random())  # type: ignore[attr-defined]
-    assert choose(shuffled, Standing(), room, cost) == choice
+    assert choose(shuffled, RankingFacts(), room, cost) == choice
     used = 0
     sections: set[str] = set()
     for bullet in choice.bullets:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from reflector.playbook_files.births import Standing, births_of
+from reflector.playbook_files.births import LineState, births_of
 from reflector.playbook_files.watching import PLAYBOOK, Line, advice_of
 from tests.conftest import first_fast
 
@@ -223,16 +223,16 @@ class Model:
         git(self.work, "pull", "--rebase", at=self.now)
         self.arrive()
 
-    def expected(self, line: int, time: datetime) -> Standing:
+    def expected(self, line: int, time: datetime) -> LineState:
         """Return how a line stood for a session that started at a time."""
         present = [lines for since, lines in self.heads if since <= time]
         if present and line in present[-1]:
-            return Standing.SINCE
+            return LineState.SINCE
         written = self.written[line]
         arrived = [since for since, lines in self.heads if line in lines]
         if (written is None or written <= time) and (not arrived or time < arrived[0]):
-            return Standing.UNKNOWN
-        return Standing.BEFORE
+            return LineState.UNKNOWN
+        return LineState.BEFORE
 
     def probes(self) -> Iterator[datetime]:
         """Yield times around and between all changes."""
@@ -273,7 +273,7 @@ def _seeds() -> Iterator[object]:
 
 
 @pytest.mark.parametrize(("kind", "seed"), first_fast(3, [*_seeds()]))
-def test_standing_is_that_of_the_model(kind: str, seed: int, tmp_path: Path) -> None:
+def test_state_is_that_of_the_model(kind: str, seed: int, tmp_path: Path) -> None:
     model = Model(random.Random(f"{kind} {seed}"), tmp_path)
     model.begin()
     steps = STEPS if kind != "no_reflog" else DATED
@@ -286,13 +286,13 @@ def test_standing_is_that_of_the_model(kind: str, seed: int, tmp_path: Path) -> 
     assert {line.text.rstrip(".") for line in advice} == lines.keys()
     births = births_of(root, advice)
     assert [
-        (line.text, time, births.standing(line, time)) for line in advice for time in model.probes()
+        (line.text, time, births.state_of(line, time)) for line in advice for time in model.probes()
     ] == [
         (line.text, time, model.expected(lines[line.text.rstrip(".")], time))
         for line in advice
         for time in model.probes()
     ]
-    assert {births.standing(line, _later()) for line in advice} == {Standing.SINCE}
+    assert {births.state_of(line, _later()) for line in advice} == {LineState.SINCE}
 
 
 @pytest.fixture
@@ -311,10 +311,10 @@ def save(folder: Path, at: datetime) -> None:
     git(folder, "commit", "-m", "x", at=at)
 
 
-def standings(folder: Path, *times: datetime) -> dict[str, list[Standing]]:
+def states(folder: Path, *times: datetime) -> dict[str, list[LineState]]:
     lines = advice_of(folder).lines
     births = births_of(folder, lines)
-    return {line.text: [births.standing(line, time) for time in times] for line in lines}
+    return {line.text: [births.state_of(line, time) for time in times] for line in lines}
 
 
 _DAYS = [_FIRST + timedelta(days=day) for day in range(10)]
@@ -336,46 +336,46 @@ def test_no_program_of_the_repository_runs(work: Path, tmp_path: Path) -> None:
         git(work, "config", setting, str(mark), at=_DAYS[1])
     git(work, "config", "log.showSignature", "true", at=_DAYS[1])
     (tmp_path / "ran").unlink(missing_ok=True)
-    assert standings(work, _DAYS[0], _DAYS[2]) == {
-        "Run the tests before you commit.": [Standing.SINCE] * 2
+    assert states(work, _DAYS[0], _DAYS[2]) == {
+        "Run the tests before you commit.": [LineState.SINCE] * 2
     }
     assert not (tmp_path / "ran").exists()
 
 
 @pytest.mark.parametrize(
-    ("source", "standing"), [("AGENTS.md", Standing.SINCE), ("README.md", Standing.UNKNOWN)]
+    ("source", "state"), [("AGENTS.md", LineState.SINCE), ("README.md", LineState.UNKNOWN)]
 )
-def test_moved_line_was_in_force_if_loaded(work: Path, source: str, standing: Standing) -> None:
+def test_moved_line_was_in_force_if_loaded(work: Path, source: str, state: LineState) -> None:
     line = "- Keep the changelog in step."
     (work / source).write_text(f"{line}\n- Something else that stays there.\n")
     save(work, _DAYS[1])
     (work / source).write_text("- Something else that stays there.\n")
     (work / "CLAUDE.md").write_text(f"- Run the tests before you commit.\n{line}\n")
     save(work, _DAYS[3])
-    assert standings(work, _DAYS[2])[line[2:]] == [standing]
+    assert states(work, _DAYS[2])[line[2:]] == [state]
 
 
 @pytest.mark.parametrize(
-    ("text", "standing"),
+    ("text", "state"),
     [
-        ("Run all the tests before you commit.", Standing.SINCE),
-        ("Run the linter and then push it all.", Standing.BEFORE),
-        ("Never run the tests before you commit.", Standing.BEFORE),
+        ("Run all the tests before you commit.", LineState.SINCE),
+        ("Run the linter and then push it all.", LineState.BEFORE),
+        ("Never run the tests before you commit.", LineState.BEFORE),
     ],
 )
-def test_light_rewording_keeps_the_birth(work: Path, text: str, standing: Standing) -> None:
+def test_light_rewording_keeps_the_birth(work: Path, text: str, state: LineState) -> None:
     (work / "CLAUDE.md").write_text(f"- {text}\n")
     save(work, _DAYS[2])
-    assert standings(work, _DAYS[1]) == {text: [standing]}
+    assert states(work, _DAYS[1]) == {text: [state]}
 
 
 def test_line_beside_a_like_one_is_new(work: Path) -> None:
     likes = "- Run the tests before you commit.\n- Run the linter before you commit.\n"
     (work / "CLAUDE.md").write_text(likes)
     save(work, _DAYS[2])
-    assert standings(work, _DAYS[1]) == {
-        "Run the tests before you commit.": [Standing.SINCE],
-        "Run the linter before you commit.": [Standing.BEFORE],
+    assert states(work, _DAYS[1]) == {
+        "Run the tests before you commit.": [LineState.SINCE],
+        "Run the linter before you commit.": [LineState.BEFORE],
     }
 
 
@@ -384,7 +384,7 @@ def test_line_beside_a_similar_one_is_new(work: Path) -> None:
     for day, text in ((2, f"- Run the tests before you commit.\n{new}"), (4, new)):
         (work / "CLAUDE.md").write_text(text)
         save(work, _DAYS[day])
-    assert standings(work, _DAYS[1], _DAYS[3]) == {new[2:-1]: [Standing.BEFORE, Standing.SINCE]}
+    assert states(work, _DAYS[1], _DAYS[3]) == {new[2:-1]: [LineState.BEFORE, LineState.SINCE]}
 
 
 def test_gap_in_the_reflog_is_unknown(work: Path) -> None:
@@ -395,7 +395,7 @@ def test_gap_in_the_reflog_is_unknown(work: Path) -> None:
     first, _, *rest = reflog.read_text().splitlines(keepends=True)
     reflog.write_text("".join([first, *rest]))
     line = "Run the tests before you commit."
-    assert Standing.UNKNOWN in standings(work, _DAYS[1], _DAYS[3])[line]
+    assert LineState.UNKNOWN in states(work, _DAYS[1], _DAYS[3])[line]
 
 
 @pytest.mark.parametrize("has_reflog", [True, False])
@@ -408,8 +408,8 @@ def test_clock_that_went_back_keeps_the_ages(work: Path, has_reflog: bool) -> No
         save(work, _DAYS[day])
     if not has_reflog:
         (work / ".git/logs/HEAD").unlink()
-    courses = standings(work, *(_DAYS[day] for day in (0, 2, 4, 6, 8)))
-    since, before, unknown = Standing.SINCE, Standing.BEFORE, Standing.UNKNOWN
+    courses = states(work, *(_DAYS[day] for day in (0, 2, 4, 6, 8)))
+    since, before, unknown = LineState.SINCE, LineState.BEFORE, LineState.UNKNOWN
     assert courses["Run the tests before you commit."] == [since] * 5
     assert courses[new] == [before, unknown, since, since, since]
     assert courses["Ask first."][:4] == [before] + [unknown] * 3
@@ -420,8 +420,8 @@ def test_file_outside_the_repository_counts_from_its_write(work: Path, tmp_path:
     path.write_text("- Keep answers short.\n")
     (line,) = advice_of(work, [path]).lines
     births = births_of(work, [line])
-    assert births.standing(line, _DAYS[3]) is Standing.UNKNOWN
-    assert births.standing(line, _later()) is Standing.SINCE
+    assert births.state_of(line, _DAYS[3]) is LineState.UNKNOWN
+    assert births.state_of(line, _later()) is LineState.SINCE
 
 
 @pytest.mark.parametrize("is_file_last", [False, True])
@@ -429,12 +429,12 @@ def test_playbook_decides_about_equal_words(work: Path, is_file_last: bool) -> N
     (line,) = advice_of(work).lines
     rule = line._replace(file=PLAYBOOK)
     births = births_of(work, [rule, line] if is_file_last else [line, rule])
-    assert births.standing(line, _FIRST - timedelta(days=900)) is Standing.SINCE
+    assert births.state_of(line, _FIRST - timedelta(days=900)) is LineState.SINCE
 
 
 def test_start_that_is_not_known_is_unknown(work: Path) -> None:
     (line,) = advice_of(work).lines
-    assert births_of(work, [line]).standing(line, None) is Standing.UNKNOWN
+    assert births_of(work, [line]).state_of(line, None) is LineState.UNKNOWN
 
 
 def test_answer_of_git_is_kept_until_head_moves(work: Path, tmp_path: Path) -> None:
@@ -463,7 +463,7 @@ def test_file_that_was_never_committed_is_unknown(work: Path) -> None:
     shutil.rmtree(work / ".git/logs")
     (work / "CLAUDE.md").rename(work / "AGENTS.md")
     (work / "AGENTS.md").write_text("- Keep answers short.\n")
-    assert standings(work, _DAYS[3]) == {"Keep answers short.": [Standing.UNKNOWN]}
+    assert states(work, _DAYS[3]) == {"Keep answers short.": [LineState.UNKNOWN]}
 
 
 def test_reflog_that_ended_is_unknown(work: Path) -> None:
@@ -474,19 +474,19 @@ def test_reflog_that_ended_is_unknown(work: Path) -> None:
         (work / "CLAUDE.md").write_text(text)
         save(work, _DAYS[day])
     reflog.write_text(before)
-    assert standings(work, _DAYS[3]) == {line[2:-1]: [Standing.UNKNOWN]}
+    assert states(work, _DAYS[3]) == {line[2:-1]: [LineState.UNKNOWN]}
 
 
 @pytest.mark.parametrize(
     ("added_at", "expected"),
     [
-        ("", [Standing.SINCE, Standing.SINCE]),
-        (_DAYS[1].isoformat(), [Standing.BEFORE, Standing.SINCE]),
+        ("", [LineState.SINCE, LineState.SINCE]),
+        (_DAYS[1].isoformat(), [LineState.BEFORE, LineState.SINCE]),
     ],
 )
 def test_rule_of_playbook_counts_since_it_was_written(
-    tmp_path: Path, added_at: str, expected: list[Standing]
+    tmp_path: Path, added_at: str, expected: list[LineState]
 ) -> None:
     line = Line(PLAYBOOK, 1, "pat", "Use rg, not grep", "pat-001", added_at=added_at)
     births = births_of(tmp_path, [line]).as_written([line])
-    assert [births.standing(line, day) for day in (_DAYS[0], _DAYS[2])] == expected
+    assert [births.state_of(line, day) for day in (_DAYS[0], _DAYS[2])] == expected

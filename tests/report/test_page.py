@@ -20,7 +20,7 @@ from reflector.changes.propose import read_proposals
 from reflector.ledger.as_of import Past
 from reflector.reflection import standing
 from reflector.report.page import MOST_RULES
-from reflector.trials.trial import standing as trial_standing
+from reflector.trials.trial import current_status
 from tests.conftest import first_fast
 from tests.report.conftest import DATASETTE, Reader, report
 from tests.road.agent import Agent
@@ -127,7 +127,7 @@ def test_every_number_is_that_of_json(agent: Agent, moment: str) -> None:
 def test_report_shows_checked_rules_and_the_trial(agent: Agent) -> None:
     page = Reader(report(agent))
     with agent.open_ledger() as ledger:
-        found, trial = checked_lines(ledger), trial_standing(ledger)
+        found, trial = checked_lines(ledger), current_status(ledger)
     rows = page.tables["Rules that were checked"]
     asked = [c for c in found.lines if c.result != "not asked about"]
     wanted = {

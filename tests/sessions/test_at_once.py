@@ -12,7 +12,7 @@ from reflector.judges.protocol import BackendError
 from reflector.judges.rules.judge import RulesBackend
 from reflector.ledger.store import Ledger
 from reflector.playbook.admissible import same_words
-from reflector.playbook_files.births import Births, Course, Standing
+from reflector.playbook_files.births import Births, Course, LineState
 from reflector.playbook_files.watching import Line
 from reflector.project import Project
 from reflector.sessions.checks import Asking, _Check, asked_sessions
@@ -23,9 +23,9 @@ OLD = Line("CLAUDE.md", 1, "oth", "Run the tests before you commit.")
 NEW = Line("CLAUDE.md", 2, "oth", "Keep the changelog in step.")
 LINES = {"oth-001": OLD, "oth-002": NEW}
 CUT = datetime(2026, 11, 15, tzinfo=UTC)
-_ALWAYS: Course = ((-inf, Standing.SINCE),)
-_SINCE_CUT: Course = ((-inf, Standing.BEFORE), (CUT.timestamp(), Standing.SINCE))
-_NEVER: Course = ((-inf, Standing.UNKNOWN),)
+_ALWAYS: Course = ((-inf, LineState.SINCE),)
+_SINCE_CUT: Course = ((-inf, LineState.BEFORE), (CUT.timestamp(), LineState.SINCE))
+_NEVER: Course = ((-inf, LineState.UNKNOWN),)
 
 
 def births(old: Course, new: Course) -> Births:

@@ -9,7 +9,7 @@ from reflector.events import event as ev
 from reflector.ledger.store import Ledger
 from reflector.ledger.usage import told_texts, usage_at
 from reflector.playbook.admissible import same_words
-from reflector.playbook_files.births import Births, Standing
+from reflector.playbook_files.births import Births, LineState
 from reflector.playbook_files.watching import Line
 from reflector.sessions.intake import Source, take_in
 from reflector.sessions.loaded import LoadedRules
@@ -151,7 +151,7 @@ def test_imported_ledger_counts_a_session_once(project_rules: Agent, tmp_path: P
 def test_shown_file_is_no_shown_text(ledger: Ledger, tmp_path: Path) -> None:
     """The ranking counts texts of the playbook, and sessions that could cite a rule."""
     line = Line("CLAUDE.md", 1, "oth", RULE, "oth-001")
-    course = {same_words(RULE): [(-inf, Standing.SINCE)]}
+    course = {same_words(RULE): [(-inf, LineState.SINCE)]}
     loaded = LoadedRules(
         {"oth-001": line}, {"CLAUDE.md": frozenset(["claude-code"])}, Births(course)
     )

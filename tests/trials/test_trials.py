@@ -35,9 +35,9 @@ from reflector.trials.outcome import Outcome, outcome_event
 from reflector.trials.plan import plan
 from reflector.trials.tasks import Run, pairs, perform, sign_test, tasks_in
 from reflector.trials.trial import (
+    current_status,
     missing_outcomes,
     sessions as sessions_of,
-    standing,
     start,
     stop,
     trial_findings,
@@ -312,7 +312,7 @@ def test_trial_compares_sessions_of_its_own_ledger(
             lines = [*lines_of(two)]
             merge_ledger(one, lambda lines=lines: lines)  # type: ignore[misc]
         for machine in (ledger, other):
-            found = standing(machine)
+            found = current_status(machine)
             assert found.told.sessions + found.without.sessions == 5
         stop(ledger)
         assert trial_findings(ledger) == []
@@ -329,7 +329,7 @@ def test_earlier_trial_compares_sessions_of_all_ledgers(
         lines = [*lines_of(other)]
     merge_ledger(ledger, lambda: lines)
     monkeypatch.undo()
-    found = standing(ledger)
+    found = current_status(ledger)
     assert found.unsettled + found.told.sessions + found.without.sessions == 7
 
 
@@ -361,13 +361,13 @@ def settle(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
 def opened(ledger: Ledger, **more: Any) -> datetime:
     given = {"bullets": [], "exempt": [], "share": 0.5, "outcome": "correction-free"} | more
     start(ledger, **given)
-    return datetime.fromisoformat(standing(ledger).opened_at) + timedelta(seconds=1)
+    return datetime.fromisoformat(current_status(ledger).opened_at) + timedelta(seconds=1)
 
 
 def test_trial_compares_drawn_sessions_in_a_sentence(
     ledger: Ledger, settle: Callable[[], None]
 ) -> None:
-    assert standing(ledger) is None
+    assert current_status(ledger) is None
     began = opened(ledger)
     (trial,) = ledger.events(types=[ev.TRIAL_OPENED])
     draw = Random(3)
@@ -377,7 +377,7 @@ def test_trial_compares_drawn_sessions_in_a_sentence(
         bad = draw.random() < (0.75 if withheld else 0.15)
         good[withheld] += not bad
         ledger.append(ended(number, began=began, corrections=int(bad)))
-    before = standing(ledger)
+    before = current_status(ledger)
     assert (before.unsettled, before.verdict) == (160, "early")
     left_out = [
         *ended(900, began=began - timedelta(days=1)),
@@ -386,14 +386,18 @@ def test_trial_compares_drawn_sessions_in_a_sentence(
     ]
     ledger.append(left_out)
     settle()
-    found = standing(ledger)
+    found = current_status(ledger)
     assert (found.told.sessions + found.without.sessions, found.unsettled) == (160, 0)
     # s-1 and its fork are one
     assert abs(found.told.good - good[False]) + abs(found.without.good - good[True]) <= 1
     assert (found.verdict, (found.low or 0) > 0) == ("helps", True)
     assert re.fullmatch(r"helps by \d+ percentage points \(between \d+ and \d+\)", found.sentence)
     closed = stop(ledger)
-    assert (closed, closed.state, closed.sentence) == (standing(ledger), "closed", found.sentence)
+    assert (closed, closed.state, closed.sentence) == (
+        current_status(ledger),
+        "closed",
+        found.sentence,
+    )
     assert trial_findings(ledger) == []
     with pytest.raises(Mistake, match=r"no trial is running.*`reflector trial plan`"):
         stop(ledger)
@@ -404,7 +408,7 @@ def test_an_outcome_is_settled_after_a_day(ledger: Ledger, settle: Callable[[], 
     ledger.append(ended(1, began=began))
     settle()
     ledger.append(ended(2, began=began, root="s-1", corrections=1))
-    found = standing(ledger)
+    found = current_status(ledger)
     assert (found.told.good + found.without.good, found.told.sessions + found.without.sessions) == (
         1,
         1,
@@ -416,9 +420,9 @@ def test_the_clock_of_a_trial_is_now(ledger: Ledger, monkeypatch: pytest.MonkeyP
     ledger.append(ended(1, began=began))
     monkeypatch.setattr(of_sessions, "SETTLES", timedelta(microseconds=1))
     head = ledger.head().position
-    assert [standing(ledger, upto=upto).unsettled for upto in (None, head)] == [0, 1]
+    assert [current_status(ledger, upto=upto).unsettled for upto in (None, head)] == [0, 1]
     assert stop(ledger).unsettled == 0
-    assert standing(ledger).unsettled == 0
+    assert current_status(ledger).unsettled == 0
     assert trial_findings(ledger) == []
 
 
