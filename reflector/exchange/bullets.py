@@ -234,11 +234,16 @@ def identifies(type_: str, actor: str, facts: Mapping[str, Any]) -> bool:
     return type_ == ev.BULLET_RECOUNTED and is_renaming(type_, actor, facts)
 
 
-def bullet_histories(sql: Statements, origin: str, position: int) -> Bullets:
-    """Return the bullets of a ledger up to a position, which is its head."""
+def renamings_of(sql: Statements, origin: str, position: int) -> Renamings:
+    """Return git's renamings in a ledger up to a position, which is its head."""
     renamings = Renamings(origin)
     for event in rare_events_between(sql, RENAMING_TYPES, 0, position):
         renamings.take(event.type, event.actor, event.facts, event.position, event.meta)
+    return renamings
+
+
+def bullet_histories(sql: Statements, renamings: Renamings, origin: str, position: int) -> Bullets:
+    """Return the bullets of a ledger up to a position, which is its head."""
     bullets = Bullets()
     for event in rare_events_between(sql, IDENTIFYING_TYPES, 0, position):
         if not identifies(event.type, event.actor, event.facts):

@@ -23,10 +23,10 @@ from reflector.events import event as ev
 from reflector.events.event import MERGED, MODEL, TX, NewEvent, first_moment, identity
 from reflector.events.fields import unpack_keys
 from reflector.events.registry import EVENT_TYPES
-from reflector.events.renamings import JOINED, is_renaming, with_names
+from reflector.events.renamings import JOINED, Renamings, is_renaming, with_names
 from reflector.events.state import REDACTED
 from reflector.exchange import agreement, verdicts
-from reflector.exchange.bullets import bullet_histories
+from reflector.exchange.bullets import bullet_histories, renamings_of
 from reflector.exchange.matching import (
     OF_REFLECTIONS,
     OurEvent,
@@ -141,7 +141,8 @@ def merge_ledger(
     done = Merged(ledger.head())
     with suppress(_NothingNew), ledger.writing() as writing:
         done.head = _head_at(done.head, writing)
-        ours = bullet_histories(writing.sql, done.head.origin, writing.position)
+        renamings = renamings_of(writing.sql, done.head.origin, writing.position)
+        ours = bullet_histories(writing.sql, renamings, done.head.origin, writing.position)
         compare_heads(writing, done.head.origin, survey)
         collisions = [] if survey.forward else match_bullets(ours, survey)
         if collisions and not rename:
@@ -154,7 +155,7 @@ def merge_ledger(
             done.forward = True
             _grow(writing, new_lines)
         else:
-            _Merging(writing, survey, done, ledger.draw()).take_all(new_lines)
+            _Merging(writing, survey, done, renamings, ledger.draw()).take_all(new_lines)
             done.renamed = new_names
         done.head = _head_at(done.head, writing)
     # Even if all events are here, because a reader may have prevented this in an earlier import.
@@ -190,17 +191,21 @@ class _PresentEvent(NamedTuple):
 class _Merging:
     """A running merge, which appends the new events of a file page by page.
 
+    renamings    git's renamings in this ledger
     our_ids      the id here of each examined event of the file, by its id there; None if it is not
                  here
     reflections  the id here of each examined reflection of the file, by its id there
     models       the models that the file names for windows here, by the windows' ids here
     """
 
-    def __init__(self, writing: Writing, survey: Survey, done: Merged, tx: str) -> None:
+    def __init__(
+        self, writing: Writing, survey: Survey, done: Merged, renamings: Renamings, tx: str
+    ) -> None:
         self.writing = writing
         self.sql = writing.sql
         self.survey = survey
         self.done = done
+        self.renamings = renamings
         self.tx = tx
         self.renamed_ids = agreement.renamed_ids(survey.our_names)
         self.erases = False
@@ -456,7 +461,7 @@ class _Merging:
         if our_tag is not None and our_tag.reflection_id is not None:
             return our_tag.reflection_id
         event_ids = [verdict.event_id for verdict in their_verdicts]
-        our_verdicts = verdicts.verdicts_of(self.sql, event_ids)
+        our_verdicts = verdicts.verdicts_of(self.sql, self.renamings, event_ids)
         for event_id, name, tag in their_verdicts:
             expected = (self.survey.our_names.get(name, name), tag)
             if our_verdicts.get(event_id, expected) != expected:

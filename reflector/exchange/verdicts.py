@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 from reflector.events import event as ev
 from reflector.events.event import Event, NewEvent, came_through, first_moment, identity
+from reflector.events.renamings import Renamings
 from reflector.ledger.reader import events_where, of_types, whose
 from reflector.ledger.statements import Statements
 
@@ -178,10 +179,18 @@ def counted_twice(sql: Statements) -> list[NewEvent]:
     return retractions
 
 
-def verdicts_of(sql: Statements, event_ids: Collection[str]) -> dict[str, tuple[str, str]]:
-    """Return the bullet and the verdict of each tag, by the tag's id here."""
-    tags = events_where(sql, "event_id IN ?", event_ids)
-    return {tag.event_id: (str(tag.facts.get("name")), str(tag.facts.get("tag"))) for tag in tags}
+def verdicts_of(
+    sql: Statements, renamings: Renamings, event_ids: Collection[str]
+) -> dict[str, tuple[str, str]]:
+    """Return the bullet, under its present name, and the verdict of each tag, by the tag's id here.
+
+    renamings  git's renamings here
+    """
+    verdicts: dict[str, tuple[str, str]] = {}
+    for tag in events_where(sql, "event_id IN ?", event_ids):
+        name = renamings.later_name(str(tag.facts.get("name")), tag.position, tag.meta)
+        verdicts[tag.event_id] = (name, str(tag.facts.get("tag")))
+    return verdicts
 
 
 def _birth(event: Event, origin: str) -> tuple[str, int]:

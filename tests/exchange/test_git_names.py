@@ -200,6 +200,24 @@ def test_any_names_give_one_playbook(
     assert_agreed(clones)
 
 
+def test_session_of_two_machines_counts_after_renaming(
+    fresh_machines: list[Ledger], tmp_path: Path
+) -> None:
+    repository = Repository(tmp_path)
+    third, *both = clones = [Clone(ledger, repository) for ledger in fresh_machines]
+    begin(clones, is_copied=True)
+    both[0].add("Alpha")
+    both[1].take(both[0])
+    both[1].judge("ctx-002")
+    seen = window(9, "s9", keys=[9])
+    for clone in both:
+        clone.ledger.append([seen, *reflected("r9", seen, ("ctx-002", "helpful"))])
+    repository.verdicts["Alpha"] += 1
+    third.add("Given the same name")
+    exchange(clones)
+    assert_agreed(clones)
+
+
 @pytest.fixture
 def fresh_machines(machines: list[Ledger], fresh: Fresh) -> Iterator[list[Ledger]]:
     """The empty ledgers of three machines."""
