@@ -300,10 +300,10 @@ def _upward(folder: str, home: str) -> list[str]:
 
 def _noted(folder: str, root: str, notes: str) -> tuple[str, str] | None:
     """Return the removed worktree that a folder was in, and its main checkout, from the newest
-    note.
+    note; None if there is no note, or if another repository is now in the worktree's place.
 
-    `root` is the folder's repository. A repository in the place of the worktree, or in it, is
-    another one.
+    root   the folder's repository now
+    notes  the file of notes; "" for none
     """
     if not notes:
         return None

@@ -42,7 +42,9 @@ class Elsewhere(NamedTuple):
 
 
 def sessions_elsewhere(root: Path) -> Elsewhere | None:
-    """Return the sessions of the folder that is most likely a project's former place."""
+    """Return the sessions of the folder that is most likely a project's former place; None if there
+    is no such folder.
+    """
     found: dict[tuple[Path, str], list[FoundTranscript]] = defaultdict(list)
     likes: dict[str, tuple[Path, str] | None] = {}
     for file in every_transcript():

@@ -141,7 +141,7 @@ def _first_fault(
     reads: bool = False,
     has_needed: bool = True,
 ) -> str | None:
-    """Return the first fault of an object whose own place in the data is `path`.
+    """Return the first fault of an object whose own place in the data is `path`; None for none.
 
     reads       check the shape of a field that has one, not its admission
     has_needed  an object that lacks a needed field is at fault

@@ -488,7 +488,12 @@ def uninstall_hooks(
 
 
 def _without_hooks(form: Form, before: bytes | None, backup: bytes | None) -> bytes | None:
-    """Return a file's content without our hooks; `backup` is the content of its backup."""
+    """Return a file's content without our hooks; None for a file that is missing or that only our
+    hooks created.
+
+    before  the file's content now
+    backup  the content of its backup, which is returned if it differs only by our hooks
+    """
     if before is None:
         return None
     text = _text(before)

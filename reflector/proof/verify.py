@@ -358,7 +358,9 @@ class Walk:
         return Finding("data", event.position, message, RESTORE)
 
     def _check_chain(self, event: Stored) -> Finding | None:
-        """Compute the next chain, which reveals a changed event."""
+        """Compute the chain up to an event. Return a finding if the stored one differs, because
+        then the event was changed.
+        """
         if event.meta != self._meta:
             self._meta = event.meta
             self._meta_hash = digest(event.meta)

@@ -190,8 +190,8 @@ class Session:
         window = _part(recorded, "window")
         if window.get("mode") != "new":
             return []
-        line = _line_of(self.windows, window.get("after"))
-        return [event for event in line if event.event_id not in self.retracted]
+        continued = _continued_windows(self.windows, window.get("after"))
+        return [event for event in continued if event.event_id not in self.retracted]
 
     def text(self, backend: Backend) -> SessionText:
         """Return the text that a backend reads for the window."""
@@ -411,17 +411,19 @@ def is_followed(messages: Iterable[Message], names: Collection[str]) -> bool:
     return not has_begun
 
 
-def last_line(
+def windows_to_continue(
     recorded: Iterable[Event], agent_id: str | None, keys: Set[int] | None = None
 ) -> list[Event]:
-    """Return the last of a session's recorded windows, or of this subagent's, and those that it
-    continues, oldest first. With `keys`, return the last that contains one of these records.
+    """Return the windows that the next window of a session, or of this subagent, continues, oldest
+    first: the last recorded one and those before it.
+
+    keys  the records of which the last window must contain one; None for any window
     """
     windows = _windows_in(recorded)
     for window in reversed(windows.values()):
         is_of_agent = window.fact("agent_id") == agent_id
         if is_of_agent and (keys is None or not keys.isdisjoint(keys_of(window))):
-            return _line_of(windows, window.event_id)
+            return _continued_windows(windows, window.event_id)
     return []
 
 
@@ -515,15 +517,15 @@ def tags_of(ledger: Ledger, completed: Event) -> list[Event]:
     return tags
 
 
-def _line_of(windows: Mapping[str, Event], last_id: str | None) -> list[Event]:
+def _continued_windows(windows: Mapping[str, Event], last_id: str | None) -> list[Event]:
     """Return a window and those that it continues, oldest first."""
     unvisited = dict(windows)  # a merged file may have any origin, and may contain a circle
-    line: list[Event] = []
+    newest_first: list[Event] = []
     while last_id is not None and last_id in unvisited:
         window = unvisited.pop(last_id)
-        line.append(window)
+        newest_first.append(window)
         last_id = _part(window, "window").get("after")
-    return line[::-1]
+    return newest_first[::-1]
 
 
 def _without_brackets(message: Message, live: Collection[str], judged: Collection[str]) -> Message:

@@ -29,7 +29,13 @@ from reflector.files import expanded
 from reflector.handover import STOPS
 from reflector.ledger.errors import Conflict
 from reflector.ledger.store import BulletRow, Ledger
-from reflector.reflection.window import keys_of, last_line, transcript_of, twins_of, window_names
+from reflector.reflection.window import (
+    keys_of,
+    transcript_of,
+    twins_of,
+    window_names,
+    windows_to_continue,
+)
 from reflector.sessions import answers
 from reflector.sessions.counted import counted_event
 from reflector.sessions.injection import is_fork, told_by_hook
@@ -262,23 +268,27 @@ def _read_source(
 ) -> _Reading:
     """Read a source from the place in its session's last window, else from the start."""
     past = _Past(ledger, safe_id(source.session_id))
-    line: list[Event] = []
+    earlier_windows: list[Event] = []
     if mode == "new":
-        line = last_line(past.of_type(ev.SESSION_RECORDED), safe_id(source.agent_id))
-    place = _place_after(line, source)
-    scan, seen = _scan_after(ledger, source, line, place, scanned)
+        earlier_windows = windows_to_continue(
+            past.of_type(ev.SESSION_RECORDED), safe_id(source.agent_id)
+        )
+    place = _place_after(earlier_windows, source)
+    scan, seen = _scan_after(ledger, source, earlier_windows, place, scanned)
     scan.agent = source.agent or scan.agent
 
     session_id = safe_id(source.session_id or scan.session_id) or f"unknown-{scan.sha256[:16]}"
     if past.session_id != session_id:
         past = _Past(ledger, session_id)
     if scan.start and place is not None:
-        agent_id = line[-1].facts["agent_id"]
+        agent_id = earlier_windows[-1].facts["agent_id"]
         passed = place.passed
     else:
         agent_id = safe_id(source.agent_id or scan.agent_id)
         passed = 0
-        line = last_line(past.of_type(ev.SESSION_RECORDED), agent_id, seen) if seen else []
+        earlier_windows = (
+            windows_to_continue(past.of_type(ev.SESSION_RECORDED), agent_id, seen) if seen else []
+        )
     copies = _Copies()
     if mode == "new":
         copies = _copies(ledger, scan, seen)
@@ -287,33 +297,33 @@ def _read_source(
         keys = _without_recorded_answers(source, scan, session_id, agent_id, fresh)
     else:
         keys = list(scan.keys)
-    return _Reading(scan, past, session_id, agent_id, line, passed, keys, seen, copies)
+    return _Reading(scan, past, session_id, agent_id, earlier_windows, passed, keys, seen, copies)
 
 
 def _scan_after(
     ledger: Ledger,
     source: Source,
-    line: Sequence[Event],
+    earlier_windows: Sequence[Event],
     place: Place | None,
     scanned: Scan | None,
 ) -> tuple[Scan, set[int]]:
-    """Return a scan of the records after a line of windows, and its keys that windows contain."""
+    """Return a scan of the records after some windows, and its keys that windows contain."""
     if scanned is None or scanned.start not in (0, place.offset if place else 0):
         scanned = _scan_from(source, place)
     seen = ledger.seen(scanned.keys)
-    if not scanned.start or not seen.difference(*map(keys_of, line)):
+    if not scanned.start or not seen.difference(*map(keys_of, earlier_windows)):
         return scanned, seen
     # Some records belong to another session. Only the whole file shows the beginning of this one.
     scanned = _scan_from(source, None)
     return scanned, ledger.seen(scanned.keys)
 
 
-def _place_after(line: Sequence[Event], source: Source) -> Place | None:
-    """Return the place after a line of windows at which the next reading can begin; None for the
-    start of the file.
+def _place_after(earlier_windows: Sequence[Event], source: Source) -> Place | None:
+    """Return the place after some windows at which the next reading can begin; None for the start
+    of the file.
     """
     try:
-        transcript = transcript_of(line[-1])
+        transcript = transcript_of(earlier_windows[-1])
         if transcript.get("path") != _text(str(source.path)):
             return None
         place = transcript["resume"]
@@ -438,7 +448,7 @@ class _Course:
         # Added to a place in the scan, this gives the place in the session. It is negative if the
         # scan begins with the copies of a fork's original.
         shift = reading.passed if scan.start else -_first_place(scan.keys, session_keys)
-        self._line = reading.earlier_windows
+        self._earlier_windows = reading.earlier_windows
         self._places = scan.places
         self._shift = shift
         self._end = shift + len(scan.keys)
@@ -455,7 +465,7 @@ class _Course:
         """Return the names that earlier windows cite and that are still followed, in order of
         citation.
         """
-        known = {name for window in self._line for name in window_names(window, "cited")}
+        known = {name for window in self._earlier_windows for name in window_names(window, "cited")}
         oldest = self.at - FOLLOWED
         names = dict[str, None]()
         for record in self._cited:

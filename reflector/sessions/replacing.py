@@ -36,8 +36,8 @@ Notes = Callable[[Iterable[str]], None]
 def rebuild_project(
     project: Project, progress: Callable[[int], AbstractContextManager[Any]], note: Notes
 ) -> Path | None:
-    """Rebuild the tables, and write playbook.json; return the copy of a playbook.json that could
-    not be read.
+    """Rebuild the tables, and write playbook.json. Return the copy of the old playbook.json if it
+    could not be read, else None.
 
     progress  returns a progress bar for a number of events
 

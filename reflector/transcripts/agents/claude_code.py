@@ -535,7 +535,8 @@ def _ids(record: JsonObject, *keys: str) -> frozenset[str]:
 def _take(
     queue: deque[_Queued], texts: list[str], ids: frozenset[str], *, is_typed: bool
 ) -> _Queued | None:
-    """Remove the prompt with the id or the text of a record from a queue, and return it.
+    """Remove the prompt with the id or the text of a record from a queue, and return it; None if
+    the queue does not have it.
 
     A client writes foreign words with a tag in some records and without it in others. The user's
     words are the same everywhere.
