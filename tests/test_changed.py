@@ -91,6 +91,7 @@ def test_changed_then_near_then_gates_run(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 @pytest.mark.parametrize(("must", "uses"), [(True, True), (False, False)])
+@pytest.mark.slow
 def test_only_tests_of_changes_use_postgresql(
     must: bool, uses: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -407,6 +407,7 @@ os._exit(9)
 
 
 @pytest.mark.parametrize("has_log", first_fast(1, [False, True]))
+@pytest.mark.slow
 def test_full_disk_does_not_advise_moving_the_ledger(mine: Agent, *, has_log: bool) -> None:
     mine.loses_its_copy()
     if has_log:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import re
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from fnmatch import fnmatchcase
 from functools import cached_property
 from pathlib import Path
@@ -94,9 +94,11 @@ class Table:
         self._folders: list[str] = []
         #: The reason for each file or folder that cannot be read.
         self.unwatched: dict[str, str] = {}
-        #: The suffixes of the names of all files.
-        names = (Path(each.load.pattern) for each in self._patterns)
-        self.endings = tuple({name.suffix for name in names})
+
+    @cached_property
+    def endings(self) -> tuple[str, ...]:
+        """The suffixes of the names of all files."""
+        return tuple({Path(each.load.pattern).suffix for each in self._patterns})
 
     def watch_of(self, path: str, base: str = "") -> Watched | None:
         """Return the file of a path from a tool call or an event; None if it is not watched.
@@ -255,12 +257,23 @@ class Table:
 
 def _patterns_of(root: Path, scope: Scope, *, in_any: bool) -> list[_Pattern]:
     """Return the patterns of all agents, without duplicates."""
+    every_load = [reader.loads for reader in readers()]
+    if scope == "project":
+        loaded = [load for loads in every_load for load in loads.project]
+        return _patterns_below(root, loaded)
     slug = re.sub(r"[^A-Za-z0-9]", "-", str(root))
     name = "*" if in_any else slug if len(slug) <= _MAX_SLUG else f"{slug[:_MAX_SLUG]}*"
     patterns = []
-    for loads in (reader.loads for reader in readers()):
-        folder = root if scope == "project" else loads.own.folder
-        for load in loads.project if scope == "project" else (*loads.user, *loads.memory):
-            filled = Load(load.pattern.replace("{slug}", name), lines=load.lines)
-            patterns.append(_Pattern(folder, folder.resolve(), filled))
+    for loads in every_load:
+        memory = [
+            load._replace(pattern=load.pattern.replace("{slug}", name)) for load in loads.memory
+        ]
+        patterns += _patterns_below(loads.own.folder, [*loads.user, *memory])
     return list(dict.fromkeys(patterns))
+
+
+def _patterns_below(folder: Path, every_load: Iterable[Load]) -> list[_Pattern]:
+    """Return the patterns of the files that are loaded from a folder, without duplicates."""
+    real = folder.resolve()
+    watched = [Load(load.pattern, lines=load.lines) for load in every_load]
+    return [_Pattern(folder, real, load) for load in dict.fromkeys(watched)]

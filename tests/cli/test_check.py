@@ -255,6 +255,7 @@ def test_whole_page_names_text_that_is_not_checked(fresh: Agent) -> None:
     assert "CLAUDE.md:8  Don't use cents for prices" in ran.out
 
 
+@pytest.mark.slow
 def test_refused_judge_is_named_once_and_asked_later(fresh: Agent, api: Api) -> None:
     api.does = [error(401)]
     assert "401" in fresh.call("check", "--yes", code=1).err
@@ -264,6 +265,7 @@ def test_refused_judge_is_named_once_and_asked_later(fresh: Agent, api: Api) -> 
     assert lines(fresh)["Never mock the database"]["relevant"] == 4
 
 
+@pytest.mark.slow
 def test_findings_count_once_a_session_if_configured(
     fresh: Agent,
 ) -> None:
@@ -283,6 +285,7 @@ def test_findings_count_once_a_session_if_configured(
     assert lines(fresh)["Run the tests before you commit"]["relevant"] == 3
 
 
+@pytest.mark.slow
 def test_session_counted_by_citation_counts_no_second_time(fresh: Agent) -> None:
     fresh.call("add", "pat", "Run the tests before you commit")
     leave(fresh, "s-5", session("s-5").cites("pat-001"))
@@ -299,6 +302,7 @@ def _texts(agent: Agent) -> dict[str, str]:
     return {one["name"]: one["text"] for one in agent.json("list", "--removed")}
 
 
+@pytest.mark.slow
 def test_returning_line_is_watched_again_with_its_evidence(
     fresh: Agent,
 ) -> None:
@@ -315,6 +319,7 @@ def test_returning_line_is_watched_again_with_its_evidence(
     assert len(fresh.json("list")) == 6
 
 
+@pytest.mark.slow
 def test_returning_line_stays_out_of_the_playbook(fresh: Agent) -> None:
     rule = "- Run the tests before you commit\n"
     for content in (ADVICE, ADVICE.replace(rule, ""), ADVICE):
@@ -333,6 +338,7 @@ def test_rule_in_a_file_counts_helped_at_once(fresh: Agent) -> None:
     assert fresh.call("verify").out == fresh.call("rebuild", "--check").out == ""
 
 
+@pytest.mark.slow
 def test_moved_rule_keeps_its_counts(fresh: Agent) -> None:
     fresh.call("check", "--yes")
     fresh.call("adopt", "--move", "--yes", fresh.project / "CLAUDE.md")
@@ -379,6 +385,7 @@ def test_missing_rule_is_proposed_once_with_all_quotes(fresh: Agent, api: Api) -
     assert fresh.call("verify").out == ""
 
 
+@pytest.mark.slow
 def test_the_evidence_travels_with_the_ledger(fresh: Agent, tmp_path: Path) -> None:
     fresh.call("check", "--yes")
     export = tmp_path / "ledger.ndjson"
@@ -391,6 +398,7 @@ def test_the_evidence_travels_with_the_ledger(fresh: Agent, tmp_path: Path) -> N
     assert other.call("verify").out == ""
 
 
+@pytest.mark.slow
 def test_machines_that_checked_equal_lines_merge_without_renaming(
     fresh: Agent, tmp_path: Path
 ) -> None:
@@ -440,6 +448,7 @@ def leave_anothers(agent: Agent, made: agents.Session) -> None:
     path.write_bytes(text)
 
 
+@pytest.mark.slow
 def test_page_in_a_terminal_has_its_evidence(fresh: Agent) -> None:
     fresh.call("check", "--yes")
     shown = fresh.sent(80, "check").replace("\r", "").splitlines()

@@ -273,6 +273,7 @@ def test_fix_processes_long_waiting_sessions_if_free(
     assert agent.counters()["mis-001"] == (1, 0)
 
 
+@pytest.mark.slow
 def test_shared_playbook_gets_a_working_merge_driver(agent: Agent) -> None:
     git(agent.project, "init", "-q")
     agent.call("team")

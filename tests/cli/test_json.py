@@ -201,6 +201,7 @@ def test_rebuild_check_names_missing_rules(agent: Agent) -> None:
     assert len(drift["rules"]) == len(removed)
 
 
+@pytest.mark.slow
 def test_export_of_a_moment_is_the_file_then(tmp_path: Path) -> None:
     demo = Agent(tmp_path / "demo", tmp_path / "home")
     demo.home.mkdir()

@@ -274,6 +274,7 @@ def recorded_session(agent: Agent) -> None:
     agent.call("ingest", path, "--judge", "claude", code=1)
 
 
+@pytest.mark.slow
 def test_one_run_needs_no_lasting_permission(agent: Agent, claude: Played) -> None:
     recorded_session(agent)
     agent.call("reflect", "s-1", "--judge", "claude", "--yes", code=None)

@@ -99,6 +99,7 @@ def test_report_columns_are_words_of_the_list(demo: Path, tmp_path: Path) -> Non
     assert {_key(column) for column in columns} - KEYS - {"share_helped"} <= PLAIN_COLUMNS
 
 
+@pytest.mark.slow
 def test_numbers_of_json_are_words_of_the_list() -> None:
     """Every document with the counters of a rule has them, a new one too."""
     definitions = schemas.schema()["$defs"]

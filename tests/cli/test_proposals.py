@@ -141,6 +141,7 @@ def test_prune_apply_removes_harmful_rules(agent: Agent) -> None:
     )
 
 
+@pytest.mark.slow
 def test_unused_rule_is_due_and_demoted(agent: Agent) -> None:
     agent.environ["REFLECTOR_PRUNE_AFTER"] = "3"
     printed = agent.hook("SessionStart")
@@ -232,6 +233,7 @@ def test_key_e_approves_your_own_text(agent: Agent) -> None:
     assert "Better 1." in agent.call("show", "oth-001").out
 
 
+@pytest.mark.slow
 def test_proposal_decided_meanwhile_is_not_asked(agent: Agent, tmp_path: Path) -> None:
     changes = [Change("add", section="oth", text=f"Advice {n}.") for n in range(2)]
     _, second = proposed(agent, *changes)
@@ -301,6 +303,7 @@ def test_keep_refuses_a_proposal_without_a_merge(agent: Agent) -> None:
     assert "is not a merge" in agent.call("review", "keep", add.id, code=1).err
 
 
+@pytest.mark.slow
 def test_measured_rates_correct_shares_and_no_counter(agent: Agent) -> None:
     sessions = [Session(f"s-{number}") for number in range(10)]
     for number, session in enumerate(sessions):

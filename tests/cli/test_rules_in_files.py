@@ -150,6 +150,7 @@ def test_judge_counts_for_rules_in_files(named: Agent, api: Api) -> None:
     assert named.call("verify").out == ""
 
 
+@pytest.mark.slow
 def test_harm_of_a_file_rule_is_named(named: Agent, api: Api) -> None:
     named.environ = api.environ(REFLECTOR_BACKEND="anthropic", REFLECTOR_UNCITED="true")
     api.else_ = sound(answer(("oth-001", "harmful"), turn=3, quote="No, that is wrong now."))

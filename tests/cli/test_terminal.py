@@ -11,6 +11,7 @@ import pytest
 
 from reflector.embed.lessons.recording import observe_outcome, record_lesson
 from reflector.ledger.store import Ledger
+from tests.conftest import first_fast
 from tests.road.agent import Agent
 from tests.road.sessions import Session
 
@@ -267,7 +268,7 @@ LONG = (
 )
 
 
-@pytest.mark.parametrize("columns", [80, 40])
+@pytest.mark.parametrize("columns", first_fast(1, [80, 40]))
 @pytest.mark.parametrize(
     "command",
     ["list", "log", "show oth-001", "blame oth-001", "diff 1..", "review", "help --all", "list zz"],

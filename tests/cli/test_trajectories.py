@@ -101,6 +101,7 @@ def test_bad_dataset_name_is_refused_and_writes_nothing(agent: Agent) -> None:
     assert [path.name for path in (agent.state / "datasets").iterdir()] == ["sums"]
 
 
+@pytest.mark.slow
 def test_bad_trajectories_are_named_and_others_recorded(agent: Agent) -> None:
     bad: list[tuple[str | dict[str, Any], str]] = [
         ("not JSON", "is not JSON"),

@@ -9,6 +9,7 @@ import pytest
 from reflector.changes.apply import apply_changes
 from reflector.playbook.change import Change
 from reflector.playbook_files.watching import advice_of, watch, watching
+from tests.conftest import first_fast
 from tests.road.agent import Agent
 from tests.road.sessions import Session
 
@@ -56,7 +57,7 @@ def state(agent: Agent) -> tuple[object, ...]:
     return agent.counters(), live(agent), agent.json("ledger", "policy")["counting"]
 
 
-@pytest.mark.parametrize("act", ACTS)
+@pytest.mark.parametrize("act", first_fast(3, ACTS))
 def test_undo_takes_back_the_newest_change(agent: Agent, act: Callable[[Agent], None]) -> None:
     agent.counted()
     agent.call("add", "ctx", "Added before.")
@@ -67,6 +68,7 @@ def test_undo_takes_back_the_newest_change(agent: Agent, act: Callable[[Agent], 
     assert state(agent) == before
 
 
+@pytest.mark.slow
 def test_each_undo_goes_further_back(agent: Agent) -> None:
     agent.counted()
     states = [state(agent)]
@@ -219,6 +221,7 @@ def test_undone_import_of_a_ledger_removes_its_evidence(agent: Agent, tmp_path: 
     agent.call("verify")
 
 
+@pytest.mark.slow
 def test_undo_of_an_undone_import_brings_it_back(agent: Agent, tmp_path: Path) -> None:
     agent.call("list")
     _, export = _two_machines(tmp_path)

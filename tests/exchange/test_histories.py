@@ -259,6 +259,7 @@ def test_undone_removal_brings_a_rule_back(three: History) -> None:
     three.check()
 
 
+@pytest.mark.slow
 def test_rule_with_two_names_stays(three: History) -> None:
     _, two, other = three.clones
     three.remove(two, last(two))

@@ -91,6 +91,7 @@ def test_server_answers(agent: Agent, line: str) -> None:
 
 
 @pytest.mark.parametrize("written", slow_except(DRAINS[-1:], DRAINS))
+@pytest.mark.slow
 def test_drain_counts_a_session(agent: Agent, line: str) -> None:
     agent.ended()
     run(agent, line)

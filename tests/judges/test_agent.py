@@ -97,6 +97,7 @@ def test_only_a_failure_of_the_api_delays_others(played: Played, said: str, stag
 
 
 @only_claude
+@pytest.mark.slow
 def test_deadline_ends_every_process_of_the_agent(played: Played) -> None:
     played.mode("hanging")
     error = played.fails(deadline=2.0)
@@ -210,6 +211,7 @@ def refused(played: Played, askers: int) -> int:
 @pytest.mark.parametrize(
     ("played", "most"), first_fast(1, [("claude", 3), ("codex", 1)]), indirect=["played"]
 )
+@pytest.mark.slow
 def test_agent_is_asked_some_questions_at_once(played: Played, most: int) -> None:
     assert refused(played, most + 1) == 1
 
@@ -317,6 +319,7 @@ def test_user_agrees_once_and_waiting_sessions_are_explained(
         assert not Path(judge_folder()).exists()
 
 
+@pytest.mark.slow
 def test_daily_limit_holds_and_others_are_not_delayed(
     tmp_path: Path,
 ) -> None:

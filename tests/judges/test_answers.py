@@ -356,6 +356,6 @@ PREFIXES = ["", '{"analysis": "', '{"bullet_tags": [', '"bullet_tags": [{"name":
 
 
 @pytest.mark.parametrize("prefix", slow_except(PREFIXES[:1], PREFIXES), ids=ascii)
-@pytest.mark.parametrize("seed", slow_except(HOSTILE[::3], HOSTILE), ids=ascii)
+@pytest.mark.parametrize("seed", slow_except(HOSTILE[::6], HOSTILE), ids=ascii)
 def test_hostile_answer_is_parsed_in_linear_time(seed: str, prefix: str) -> None:
     assert_linear(lambda size: parse_answer(prefix + seed * (size // len(seed))), 4_000)

@@ -250,6 +250,7 @@ def test_waits_have_a_jitter_of_a_quarter(api: Api, jitter: float, waits: list[f
         ],
     ),
 )
+@pytest.mark.slow
 def test_hanging_or_missing_api_is_asked_three_times(
     api: Api, fields: dict[str, Any], said: str
 ) -> None:

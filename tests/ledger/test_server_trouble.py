@@ -88,6 +88,7 @@ def test_read_only_server_has_one_message_everywhere(
         assert capfd.readouterr() == ("", "")
 
 
+@pytest.mark.slow
 def test_stopped_statement_is_named_with_its_limit(postgres: Postgres) -> None:
     with postgres.database() as url, Ledger.open(url) as ledger, psycopg.connect(url) as other:
         other.execute("SELECT 1 FROM playbook FOR UPDATE")

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from tests.conftest import first_fast
 from tests.memory.world import World
 from tests.road.agent import Agent
 
@@ -16,6 +17,7 @@ _COMMANDS = {
     "sed": ("sed -i 's/make test/make check/' CLAUDE.md", "- Run make check."),
     "whole-line": ("sed -i 's/^- Run make test.$/- Lint first./' CLAUDE.md", "- Lint first."),
 }
+_CASES = first_fast(2, [pytest.param(*case, id=name) for name, case in _COMMANDS.items()])
 _ECHO, _LINE = _COMMANDS["echo"]
 
 
@@ -39,7 +41,7 @@ def _by(agent: Agent, text: str) -> Any:
     return written and written["by"]
 
 
-@pytest.mark.parametrize(("command", "text"), _COMMANDS.values(), ids=_COMMANDS)
+@pytest.mark.parametrize(("command", "text"), _CASES)
 @pytest.mark.parametrize("is_joined", [False, True])
 def test_committed_command_is_the_agents(
     world: World, agent: Agent, command: str, text: str, is_joined: bool
@@ -56,7 +58,7 @@ def test_committed_command_is_the_agents(
     assert line["committed"]["commit"] == world.git("rev-parse", "HEAD").strip()
 
 
-@pytest.mark.parametrize(("command", "text"), _COMMANDS.values(), ids=_COMMANDS)
+@pytest.mark.parametrize(("command", "text"), _CASES)
 def test_uncommitted_command_is_the_agents(
     world: World, agent: Agent, command: str, text: str
 ) -> None:
@@ -90,13 +92,16 @@ def test_edit_and_command_share_a_commit(world: World, agent: Agent) -> None:
 
 @pytest.mark.parametrize(
     ("command", "text"),
-    [
-        (_ECHO, "- CI runs."),
-        (_HEREDOC.replace("- The", "- Lint.\n- The"), "- Lint."),
-        ("git checkout CLAUDE.md && npm test", "- Run npm test."),
-        ("grep -n 'The CI runs on Debian 12.' CLAUDE.md", _LINE),
-        ("sed -i 's/make test/make check/' CLAUDE.md", "- Run make lint."),
-    ],
+    first_fast(
+        2,
+        [
+            (_ECHO, "- CI runs."),
+            (_HEREDOC.replace("- The", "- Lint.\n- The"), "- Lint."),
+            ("git checkout CLAUDE.md && npm test", "- Run npm test."),
+            ("grep -n 'The CI runs on Debian 12.' CLAUDE.md", _LINE),
+            ("sed -i 's/make test/make check/' CLAUDE.md", "- Run make lint."),
+        ],
+    ),
 )
 def test_commit_of_other_words_is_not_the_agents(
     world: World, agent: Agent, command: str, text: str
@@ -134,10 +139,13 @@ def test_commands_of_two_sessions_have_their_lines(world: World, agent: Agent) -
 
 @pytest.mark.parametrize(
     ("replacements", "writers"),
-    [
-        (("- Rule 1./- Use law number 1.", "- Rule 2./- Use law number 2."), [0, 1]),
-        (("Rule 1/Law 1", "Rule 2/Law 2"), [None, None]),
-    ],
+    first_fast(
+        1,
+        [
+            (("- Rule 1./- Use law number 1.", "- Rule 2./- Use law number 2."), [0, 1]),
+            (("Rule 1/Law 1", "Rule 2/Law 2"), [None, None]),
+        ],
+    ),
 )
 def test_similar_commands_have_their_own_lines(
     world: World, agent: Agent, replacements: tuple[str, str], writers: list[int | None]

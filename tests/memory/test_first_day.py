@@ -62,6 +62,7 @@ def test_numbers_without_a_ledger_are_preliminary(old: Agent, ledger_url: str) -
 
 
 @pytest.mark.parametrize("question", ["log --memory", "show 2", "blame CLAUDE.md:4"])
+@pytest.mark.slow
 def test_preliminary_number_is_not_for_undo(old: Agent, ledger_url: str, question: str) -> None:
     """Another command may begin a ledger, and then the number has another meaning."""
     if not ledger_url.startswith("sqlite"):
@@ -107,6 +108,7 @@ def committed(world: World) -> Agent:
     return Agent(world.root, world.home)
 
 
+@pytest.mark.slow
 def test_file_of_a_commit_is_not_removed(committed: Agent) -> None:
     (line,) = committed.json("blame", "AGENTS.md:2")
     refused = committed.call("undo", line["written"]["place"], code=1).err
@@ -120,11 +122,13 @@ def test_blame_of_such_a_line_offers_no_undo(committed: Agent) -> None:
     assert "reflector undo" not in ran.out + ran.err
 
 
+@pytest.mark.slow
 def test_end_of_a_long_file_has_a_commit(committed: Agent) -> None:
     (line,) = committed.json("blame", "AGENTS.md:299")
     assert line["written"]["by"] == "commit"
 
 
+@pytest.mark.slow
 def test_words_after_a_change_are_not_shown(world: World) -> None:
     """The call of a command is not in the transcript yet when the change is seen."""
     agent = Agent(world.root, world.home)

@@ -64,6 +64,7 @@ def test_offered_command_works(mixed: Agent, words: list[str]) -> None:
         mixed.call(*command, "--dry-run")
 
 
+@pytest.mark.slow
 def test_change_without_a_way_back_gives_the_reason(mixed: Agent) -> None:
     assert _offered(mixed, "show", "3") == []
     shown = mixed.call("show", "3").err
@@ -72,6 +73,7 @@ def test_change_without_a_way_back_gives_the_reason(mixed: Agent) -> None:
     )
 
 
+@pytest.mark.slow
 def test_session_offers_the_part_that_can_be(mixed: Agent) -> None:
     refused = mixed.call("undo", "--memory", "00000001", code=1).err
     assert "does not have a copy of CLAUDE.md from before change 3" in refused
@@ -135,6 +137,7 @@ def test_committed_line_of_another_file_points_to_git(world: World, asked: Agent
     assert asked.call("blame", "README.md:1").err.endswith(asked_git)
 
 
+@pytest.mark.slow
 def test_second_line_of_a_rule_has_its_counts(world: World) -> None:
     world.path("CLAUDE.md").write_text("- Always run `make a`\n  before a commit.\n\n# Other\n")
     agent = Agent(world.root, world.home)
@@ -189,6 +192,7 @@ def test_filter_of_a_repository_is_not_run(world: World, long: Agent, name: str)
     assert not ran.exists()
 
 
+@pytest.mark.slow
 def test_change_without_lines_is_named(world: World, asked: Agent) -> None:
     _changes_unseen(world, world.begins(), asked)
     (line,) = asked.json("blame", "CLAUDE.md:1")
@@ -271,6 +275,7 @@ _LONG = "- " + " ".join(f"word{number}" for number in range(40))
         ),
     ),
 )
+@pytest.mark.slow
 def test_lines_fit_a_terminal(world: World, asked: Agent, words: list[str]) -> None:
     asked.call("log", "--memory")
     file = world.path("CLAUDE.md")

@@ -81,6 +81,7 @@ def test_refused_change_does_not_end_a_review(told: Agent) -> None:
     assert "1 decision recorded; 1 still to decide." in ran.err
 
 
+@pytest.mark.slow
 def test_last_decision_can_be_undone(told: Agent) -> None:
     ran = told.call("review", keys="stuq")
     assert "Undo: reflector undo" in ran.err

@@ -465,6 +465,7 @@ def test_file_that_became_tracked_is_undone(agent: Agent) -> None:
     assert not file.exists()
 
 
+@pytest.mark.slow
 def test_undone_file_names_the_last_undo(agent: Agent) -> None:
     _changed(agent, BEFORE, AFTER, AFTER + b"\n- Mine.\n")
     agent.call("undo", _places(agent)[0])
@@ -502,6 +503,7 @@ def test_undo_of_a_file_skips_commits(world: World) -> None:
     assert path.read_text() == before
 
 
+@pytest.mark.slow
 def test_undone_file_names_its_change(agent: Agent) -> None:
     """The undo of an undo is not a change to the file of its own."""
     _changed(agent, BEFORE, AFTER)

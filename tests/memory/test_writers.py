@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from tests.conftest import first_fast
 from tests.memory.world import World
 from tests.road.agent import Agent
 
@@ -33,6 +34,7 @@ def _look(agent: Agent) -> None:
     agent.call("log", "--memory")
 
 
+@pytest.mark.slow
 def test_commit_after_the_look_is_shown(world: World, written: Agent) -> None:
     world.git("commit", "-qam", "agent's")
     line = _line(written)
@@ -52,6 +54,7 @@ def test_branch_and_back_keep_the_writer(world: World, written: Agent) -> None:
     assert (line["written"]["by"], line["committed"]["author"]) == ("agent", "Ana")
 
 
+@pytest.mark.slow
 def test_stashed_line_keeps_the_writer(world: World, written: Agent) -> None:
     world.git("stash")
     _look(written)
@@ -61,6 +64,7 @@ def test_stashed_line_keeps_the_writer(world: World, written: Agent) -> None:
     assert (line["written"]["by"], line["first"]) == ("agent", None)
 
 
+@pytest.mark.slow
 def test_line_added_back_by_hand_has_two_writers(world: World, written: Agent) -> None:
     content = world.path("CLAUDE.md").read_bytes()
     world.git("checkout", ".")
@@ -94,7 +98,9 @@ def test_pulled_line_is_the_colleagues(world: World, back: str) -> None:
     assert line["written"]["author"] == "Tom (committed by Ana)"
 
 
-@pytest.mark.parametrize("command", ["checkout .", "checkout CLAUDE.md", "restore CLAUDE.md"])
+@pytest.mark.parametrize(
+    "command", first_fast(1, ["checkout .", "checkout CLAUDE.md", "restore CLAUDE.md"])
+)
 @pytest.mark.parametrize("is_undone", [True, False])
 def test_line_restored_from_git_keeps_its_writer(
     world: World, written: Agent, command: str, is_undone: bool
@@ -167,7 +173,7 @@ def test_write_of_an_unknown_version_keeps_committed_authors(world: World) -> No
     assert (authors["- Run make test."], authors[_LINE]) == (["commit"], ["agent"])
 
 
-@pytest.mark.parametrize("above", [0, 100], ids=["short", "long"])
+@pytest.mark.parametrize("above", first_fast(1, [0, 100]), ids=["short", "long"])
 def test_repeated_lines_keep_their_authors(world: World, above: int) -> None:
     path = world.path("CLAUDE.md")
     old = "".join(f"- {number}.\n{_SECTION}" for number in range(above + 2))
@@ -194,6 +200,7 @@ def test_changes_of_one_commit_keep_their_authors(world: World, written: Agent) 
     assert (authors[_LINE], authors["- By hand."]) == (["agent"], ["you"])
 
 
+@pytest.mark.slow
 def test_undone_removal_keeps_authors_of_repeated_lines(world: World, written: Agent) -> None:
     path = world.path("CLAUDE.md")
     world.begins().writes("CLAUDE.md", f"- One.\n{_SECTION}- Two.\n{_SECTION}")

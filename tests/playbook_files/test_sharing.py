@@ -217,6 +217,7 @@ def removed_and_edited(
     return merge
 
 
+@pytest.mark.slow
 def test_removal_outlives_a_move(
     first: Clone, second: Clone, removed_and_edited: Callable[..., str]
 ) -> None:
@@ -226,6 +227,7 @@ def test_removal_outlives_a_move(
     assert second.is_clean()
 
 
+@pytest.mark.slow
 def test_undone_removal_keeps_the_name(
     first: Clone, second: Clone, removed_and_edited: Callable[..., str]
 ) -> None:
@@ -238,6 +240,7 @@ def test_undone_removal_keeps_the_name(
 
 
 @pytest.mark.parametrize("moved", first_fast(1, ["", "moved"]))
+@pytest.mark.slow
 def test_reworded_rule_returns_with_its_evidence(
     first: Clone, second: Clone, removed_and_edited: Callable[..., str], moved: str
 ) -> None:
@@ -253,6 +256,7 @@ def test_reworded_rule_returns_with_its_evidence(
     assert first.counts() == second.counts() == {}
 
 
+@pytest.mark.slow
 def test_returned_rule_adds_up_when_ledgers_merge(
     first: Clone, second: Clone, removed_and_edited: Callable[..., str], tmp_path: Path
 ) -> None:
@@ -264,6 +268,7 @@ def test_returned_rule_adds_up_when_ledgers_merge(
 
 
 @pytest.mark.parametrize("edit", [["Run all tests."], ["--section", "ctx"]])
+@pytest.mark.slow
 def test_older_version_never_restores_a_rule(first: Clone, edit: list[str]) -> None:
     first.call("edit", "pat-001", *edit)
     first.publish("Edited")
@@ -277,6 +282,7 @@ def test_older_version_never_restores_a_rule(first: Clone, edit: list[str]) -> N
     assert first.is_clean()
 
 
+@pytest.mark.slow
 def test_branch_with_a_new_text_returns_a_rule(first: Clone) -> None:
     first.counted("pat-001", id="s-1")
     first.git("checkout", "-qb", "other")
@@ -290,6 +296,7 @@ def test_branch_with_a_new_text_returns_a_rule(first: Clone) -> None:
     assert first.is_clean()
 
 
+@pytest.mark.slow
 def test_rebased_removal_keeps_the_rule_of_others(first: Clone, second: Clone) -> None:
     first.call("add", "pat", "Ask first.")
     first.share("Added")
@@ -302,6 +309,7 @@ def test_rebased_removal_keeps_the_rule_of_others(first: Clone, second: Clone) -
     assert texts == {"Run the tests.", "Ask first."}
 
 
+@pytest.mark.slow
 def test_new_rule_with_old_name_gets_no_evidence(first: Clone, second: Clone) -> None:
     first.call("add", "pat", "Ask first.")
     first.share("Added")
@@ -339,6 +347,7 @@ def test_resolved_conflict_keeps_evidence_with_its_rule(first: Clone, second: Cl
     assert second.counts()["pat-002"] == ("Ask for all.", 0, 0)
 
 
+@pytest.mark.slow
 def test_renamed_bullet_of_a_colleague_is_reported_once(first: Clone, second: Clone) -> None:
     first.call("add", "pat", "Keep commits small.")
     first.share("Added")
@@ -351,6 +360,7 @@ def test_renamed_bullet_of_a_colleague_is_reported_once(first: Clone, second: Cl
     assert said[1] == ""
 
 
+@pytest.mark.slow
 def test_source_reworded_elsewhere_takes_a_free_name(first: Clone, tmp_path: Path) -> None:
     first.call("add", "pat", "Read the log.")
     first.share("Added a bullet")
@@ -370,6 +380,7 @@ def test_source_reworded_elsewhere_takes_a_free_name(first: Clone, tmp_path: Pat
     }
 
 
+@pytest.mark.slow
 def test_checkout_and_revert_undo_but_stash_does_not(
     first: Clone,
 ) -> None:
@@ -396,6 +407,7 @@ def test_edit_after_undone_removal_keeps_counts(first: Clone) -> None:
     assert first.counts() == {"pat-001": ("Test.", 1, 0)}
 
 
+@pytest.mark.slow
 def test_reverted_removal_brings_back_evidence(first: Clone, second: Clone) -> None:
     first.call("add", "pat", "Two.")
     first.publish("Added")
@@ -528,7 +540,7 @@ def _entries(file: str) -> str:
     return ", ".join(map(json.dumps, there))
 
 
-@pytest.mark.parametrize("edit", EDITS)
+@pytest.mark.parametrize("edit", first_fast(2, EDITS))
 def test_sources_in_the_file_never_count_twice(agent: Agent, tmp_path: Path, edit: str) -> None:
     makes, wanted = EDITS[edit]
     after = agent.playbook.read_text("utf-8")
@@ -572,6 +584,7 @@ def test_unparsable_version_is_merged_by_lines(tmp_path: Path) -> None:
     assert (code, content.count(b"<<<<<<<")) == (1, 1)
 
 
+@pytest.mark.slow
 def test_oversized_version_is_a_conflict_or_refused(
     tmp_path: Path,
 ) -> None:
@@ -606,6 +619,7 @@ def settle(*clones: Clone) -> None:
             clone.share("Settled")
 
 
+@pytest.mark.slow
 def test_pulled_rule_keeps_a_name_given_here(first: Clone, under_another_name: Clone) -> None:
     second = under_another_name
     second.counted("pat-003", id="s-1")
@@ -626,6 +640,7 @@ def test_pulled_rule_keeps_a_name_given_here(first: Clone, under_another_name: C
     assert first.playbook.read_bytes() == second.playbook.read_bytes()
 
 
+@pytest.mark.slow
 def test_name_of_a_left_rule_means_another(first: Clone, under_another_name: Clone) -> None:
     second = under_another_name
     first.call("remove", "pat-002")
@@ -656,6 +671,7 @@ def test_branches_give_one_name_to_two_rules(first: Clone) -> None:
         assert first.counts() == wanted
 
 
+@pytest.mark.slow
 def test_edit_of_uncommitted_rule_keeps_evidence(first: Clone) -> None:
     first.call("add", "pat", "Ask first.")
     first.counted("pat-002", id="s-1")

@@ -212,6 +212,7 @@ def test_a_drain_asks_on_in_the_language(store: LedgerPlaybooks, sums: Ledger) -
     assert "(使用されたBulletはありません)" in backend.prompts[0]
 
 
+@pytest.mark.slow
 def test_half_emoji_and_secret_are_replaced(store: LedgerPlaybooks, sums: Ledger) -> None:
     with pytest.raises(Mistake, match=r"answer is .*at most 4,000,000 characters"):
         run(store, Model(), attempt(generated_answer="x" * 4_000_001))

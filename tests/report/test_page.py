@@ -124,6 +124,7 @@ def test_every_number_is_that_of_json(agent: Agent, moment: str) -> None:
     )
 
 
+@pytest.mark.slow
 def test_report_shows_checked_rules_and_the_trial(agent: Agent) -> None:
     page = Reader(report(agent))
     with agent.open_ledger() as ledger:
@@ -183,6 +184,7 @@ def test_waiting_work_is_named_with_its_command(agent: Agent) -> None:
     assert "Undecided citations" not in Reader(report(agent, "--as-of", "1000")).tables
 
 
+@pytest.mark.slow
 def test_a_flag_names_the_commands_that_act(agent: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("reflector.report.rules.HARMS", 0)
     page = Reader(report(agent, "--since", "1000"))
@@ -217,6 +219,7 @@ def test_page_begins_with_the_rules_of_check(
     assert [row[0] for row in rows] == ["CLAUDE.md:1"] * is_shown
 
 
+@pytest.mark.slow
 def test_page_of_many_bullets_is_bounded(tmp_path: Path) -> None:
     agent = Agent.in_folder(
         tmp_path,

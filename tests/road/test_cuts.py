@@ -6,6 +6,7 @@ real sessions.
 
 from pathlib import Path
 
+import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 
 from reflector.events import event as ev
@@ -51,6 +52,7 @@ def test_windows_of_a_session_count_like_the_whole(
     more=st.lists(STEPS, min_size=2, max_size=12),
     data=st.data(),
 )
+@pytest.mark.slow
 def test_windows_of_a_fork_count_like_the_whole(
     yard: Yard, steps: list[Step], more: list[Step], data: st.DataObject
 ) -> None:

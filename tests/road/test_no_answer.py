@@ -191,6 +191,7 @@ def test_check_never_calls_no_answer_unseen(checked: Agent, api: Api, text: str)
     assert checked.call("verify").out == ""
 
 
+@pytest.mark.slow
 def test_check_learns_nothing_from_no_answer(checked: Agent, api: Api) -> None:
     api.else_ = says('{"bullet_tags": [], "proposals": "none"}')
     ran = checked.call("check", "--learn", "--yes", code=1)
@@ -236,6 +237,7 @@ def test_a_model_proposes_the_first_bullet(tmp_path: Path, api: Api) -> None:
     ]
 
 
+@pytest.mark.slow
 def test_check_leaves_a_window_as_it_was(checked: Agent, api: Api) -> None:
     transcripts = sorted((checked.home / ".claude/projects/-x").iterdir())
     checked.call("ingest", *transcripts)

@@ -125,6 +125,7 @@ def test_install_reads_the_last_ten_sessions(old: Agent, api: Api) -> None:
     assert row(old)["followed"]["no"] == 10
 
 
+@pytest.mark.slow
 def test_first_verdicts_are_in_the_start_line(old: Agent) -> None:
     answer(old, "install")
     drain(old)
@@ -183,6 +184,7 @@ def test_rules_of_the_playbook_are_read(old: Agent, api: Api) -> None:
     assert row(old)["followed"]["no"] == 10
 
 
+@pytest.mark.slow
 def test_rules_of_both_are_read(old: Agent, api: Api) -> None:
     old.call("add", "pat", "Write the failing test first")
     answer(old, "install")
@@ -555,6 +557,7 @@ def test_redaction_removes_the_first_verdicts(
     assert "mock the database" not in started(old)
 
 
+@pytest.mark.slow
 def test_another_address_is_not_asked(old: Agent, api: Api) -> None:
     addresses = {key: value for key, value in old.environ.items() if key.endswith("_BASE_URL")}
     assert addresses

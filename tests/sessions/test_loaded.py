@@ -97,6 +97,7 @@ def test_scoped_file_is_not_shown(project_rules: Agent) -> None:
     assert _shown(project_rules)["Keep each function short."] == 0
 
 
+@pytest.mark.slow
 def test_names_given_later_count_earlier_sessions(tmp_path: Path) -> None:
     agent = Agent.in_folder(tmp_path, {})
     _rules_file(agent).write_text(f"- {RULE}\n")
@@ -135,6 +136,7 @@ def test_moved_rule_keeps_its_sessions(project_rules: Agent) -> None:
     assert project_rules.json("review", "find", "--dry-run")["removals"] == []
 
 
+@pytest.mark.slow
 def test_imported_ledger_counts_a_session_once(project_rules: Agent, tmp_path: Path) -> None:
     _ends(project_rules, _session(1))
     export = tmp_path / "ledger.ndjson"

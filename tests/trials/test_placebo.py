@@ -232,6 +232,7 @@ def test_a_mirror_refuses_any_trial(agent: Agent, names: list[str]) -> None:
     assert "adopt --move" in error
 
 
+@pytest.mark.slow
 def test_a_plan_shows_the_sessions_of_a_placebo(agent: Agent) -> None:
     for number in range(30):
         ended(agent, f"p-{number}", drains=number == 29)

@@ -454,6 +454,7 @@ def test_plan_and_report_know_the_same_sessions(ledger: Ledger) -> None:
     assert (plan(ledger).known, known) == (0.5, 1)
 
 
+@pytest.mark.slow
 def test_plan_uses_own_sessions_and_dilutes_rare_bullets(
     ledger: Ledger,
 ) -> None:

@@ -441,7 +441,7 @@ def test_equal_messages_give_one_equal_bounded_tag(
 @pytest.mark.parametrize(
     "piece",
     first_fast(
-        4, [" ", "[", "(", "<a ", "a.", "/a", "' \"", "\n", "ok, ", "and now ", "cat <<A\n"]
+        2, [" ", "[", "(", "<a ", "a.", "/a", "' \"", "\n", "ok, ", "and now ", "cat <<A\n"]
     ),
 )
 def test_huge_monotonous_text_costs_like_a_long_one(piece: str) -> None:
