@@ -53,6 +53,7 @@ Check = Callable[[float, float], subprocess.CompletedProcess[str]]
         ("reflector/embed/gated/log.py", "tests/embed/gated/test_writing.py"),
     ],
 )
+@pytest.mark.slow
 def test_a_changed_file_has_its_tests(
     file: str, test: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -315,6 +315,7 @@ def test_first_ten_minutes_match_the_page(you: Agent) -> None:
 
 
 @pytest.mark.skipif(len(FILES) != 11, reason="the page shows the import of eleven real transcripts")
+@pytest.mark.slow
 def test_import_of_real_sessions_matches_the_page(you: Agent) -> None:
     with_bullets(you)
     sessions = you.home / ".claude/projects/shop"

@@ -342,7 +342,7 @@ def test_daily_budget_holds_for_a_judge(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "stage"),
     first_fast(
-        3,
+        1,
         [
             ("raise RuntimeError('no')", "access"),
             ("judge = 1", "access"),

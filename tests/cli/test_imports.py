@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 import reflector
+from tests.conftest import first_fast
 from tests.road.agent import Agent
 
 _PROGRAM = (
@@ -68,7 +69,7 @@ def test_drain_without_a_judge_loads_no_judge(quiet: Agent) -> None:
     assert _loaded(quiet, "drain").isdisjoint({"asyncio", "reflector.judges.agent_clients"})
 
 
-@pytest.mark.parametrize("command", ["review", "review find"])
+@pytest.mark.parametrize("command", first_fast(1, ["review", "review find"]))
 def test_review_loads_no_library(quiet: Agent, command: str) -> None:
     assert _loaded(quiet, command).isdisjoint(_LIBRARIES)
 

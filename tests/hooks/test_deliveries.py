@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from reflector.handover import SEAL_KEY, quoted
+from tests.conftest import first_fast
 from tests.hooks.conftest import Project, event, files, records
 from tests.road.agent import HOOK
 
@@ -133,7 +134,9 @@ def test_project_path_that_is_not_utf8_is_kept(project: Project) -> None:
 
 @pytest.mark.parametrize(
     ("place", "kind"),
-    [("claude", "link"), ("state", "file"), ("spool", "dangling link"), ("path", "")],
+    first_fast(
+        2, [("claude", "link"), ("state", "file"), ("spool", "dangling link"), ("path", "")]
+    ),
 )
 def test_delivery_without_project_folder_is_kept_at_home(
     project: Project, place: str, kind: str

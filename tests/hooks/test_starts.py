@@ -18,6 +18,7 @@ from reflector.playbook.bullet import Bullet
 from reflector.playbook.names import SECTIONS
 from reflector.resources import resource_dir
 from reflector.sessions.injection import LIMIT, render_injection, write_injection
+from tests.conftest import first_fast
 from tests.hooks.conftest import Project, event
 
 PACKAGED = (resource_dir("prompts") / "playbook.txt").read_text("utf-8")
@@ -84,7 +85,9 @@ def test_empty_playbook_is_silent_and_broken_is_named(
         )
 
 
-@pytest.mark.parametrize("hidden", ["\ufeff", "\u3164", "\u200b", "\u180e", "\U000e0101"])
+@pytest.mark.parametrize(
+    "hidden", first_fast(2, ["\ufeff", "\u3164", "\u200b", "\u180e", "\U000e0101"])
+)
 def test_rule_with_a_hidden_character_is_not_shown(project: Project, hidden: str) -> None:
     project.write_playbook(("oth-00001", f"Do{hidden} it", 0, 0))
     out, _ = project.hook(event("SessionStart"))

@@ -14,6 +14,7 @@ from reflector.judges.agent_clients import JUDGES
 from reflector.judges.agent_process import AgentClient
 from reflector.judges.model import Reply
 from reflector.judges.protocol import BackendError
+from tests.conftest import first_fast
 
 _PROGRAM = Path(__file__).with_name("agent_program.py")
 TEXTS = ("Judge ", "this.")
@@ -47,7 +48,7 @@ class Played:
         return found
 
 
-@pytest.fixture(params=list(JUDGES))
+@pytest.fixture(params=first_fast(2, JUDGES))
 def played(
     request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Played:

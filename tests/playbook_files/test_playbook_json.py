@@ -342,7 +342,7 @@ ADOPTED = {
 }
 
 
-@pytest.mark.parametrize("form", ADOPTED)
+@pytest.mark.parametrize("form", first_fast(1, ADOPTED))
 @pytest.mark.parametrize("how", slow_except(["stash"], ["checkout .", "stash", "reset --hard"]))
 def test_restored_adopted_file_recounts_nothing(tmp_path: Path, form: str, how: str) -> None:
     agent = Agent(tmp_path / "project", tmp_path / "home")

@@ -23,6 +23,7 @@ from reflector.events import event as ev
 from reflector.judges.truth import questions as asking
 from reflector.ledger.sqlite_file import sqlite_module
 from reflector.ledger.store import Ledger
+from tests.conftest import first_fast
 from tests.judges.api import Api, sound as answering
 from tests.judges.truth.cases import insights, verdict
 from tests.ledger.events import added, history, learned, lesson, merged, trajectory
@@ -184,14 +185,17 @@ _EXTRA = (
 
 @pytest.mark.parametrize(
     ("statement", "questions", "said"),
-    [
-        (_EXTRA, ["stats --doubles"], "the rule 'pat-777', but no event added this rule"),
-        (
-            "DELETE FROM playbook WHERE name = 'default'",
-            ["blame pat-001", "undo --dry-run", "list", "stats", "log"],
-            "was not created",
-        ),
-    ],
+    first_fast(
+        1,
+        [
+            (_EXTRA, ["stats --doubles"], "the rule 'pat-777', but no event added this rule"),
+            (
+                "DELETE FROM playbook WHERE name = 'default'",
+                ["blame pat-001", "undo --dry-run", "list", "stats", "log"],
+                "was not created",
+            ),
+        ],
+    ),
 )
 def test_what_no_ledger_holds_is_named(
     forged: Agent, statement: str, questions: list[str], said: str

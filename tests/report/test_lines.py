@@ -12,6 +12,7 @@ from reflector.events import event as ev
 from reflector.ledger.store import Ledger
 from reflector.report.rules import Rule
 from reflector.trials.trial import start, stop
+from tests.conftest import first_fast
 from tests.ledger.events import about, added, reflected, window
 from tests.report.conftest import BEGIN, Reader, at, report
 from tests.road.agent import Agent
@@ -76,12 +77,15 @@ def test_report_prints_its_last_days(project: Agent) -> None:
 
 @pytest.mark.parametrize(
     ("since", "days"),
-    [
-        ("20", "24 Nov to 14 Dec 2025"),
-        ("26", "14 Dec 2025"),
-        ("2025-12", "1 to 14 Dec 2025"),
-        ("20ab", "14 Dec 2025"),
-    ],
+    first_fast(
+        2,
+        [
+            ("20", "24 Nov to 14 Dec 2025"),
+            ("26", "14 Dec 2025"),
+            ("2025-12", "1 to 14 Dec 2025"),
+            ("20ab", "14 Dec 2025"),
+        ],
+    ),
 )
 def test_report_shows_the_days_since_a_moment(project: Agent, since: str, days: str) -> None:
     with at(BEGIN), project.open_ledger() as ledger:
@@ -154,12 +158,15 @@ def test_verdict_by_hand_has_no_price(project: Agent) -> None:
 
 @pytest.mark.parametrize(
     ("text", "sessions", "red"),
-    [
-        ("Keep functions small.", 99, 0),
-        ("Keep functions small.", 100, 1),
-        ("Never force-push to main.", 100, 0),
-        ("Run the tests; don’t skip any.", 100, 0),
-    ],
+    first_fast(
+        3,
+        [
+            ("Keep functions small.", 99, 0),
+            ("Keep functions small.", 100, 1),
+            ("Never force-push to main.", 100, 0),
+            ("Run the tests; don’t skip any.", 100, 0),
+        ],
+    ),
 )
 def test_wasted_rule_needs_sessions_and_no_ban(
     project: Agent, text: str, sessions: int, red: int
