@@ -53,6 +53,11 @@ _ENDLESS = sys.maxsize
 #: another year.
 _LEFT_OUT = r"^{}-(?=\d\d-\d\d \d\d:\d\d$)|(?<=^\d\d\d\d-\d\d-\d\d) \d\d:\d\d$"
 
+#: A command to copy: `reflector list`, or the end of a line, such as `Next: reflector list`.
+_COMMAND = re.compile(r"`[^`]+`|(?<=: )(?<!^Error: )reflector (?!.*: reflector ).*$")
+#: Takes the place of a space at which a line is not broken. No safe text contains it.
+_JOINT = "\0"
+
 #: A number in a table: 7, -1.50, 12,000, 40%, or two counters, 7/2.
 _NUMBER = re.compile(r"-?\d[\d,]*(\.\d+)?(e[+-]?\d+)?%?(/\d+)?", re.ASCII)
 
@@ -91,8 +96,8 @@ def say(text: str = "", *, bold: bool = False) -> None:
 def _fitting(text: str, room: int) -> Iterator[str]:
     """Yield the lines of a text, safe and of at most `room` columns.
 
-    A longer line is broken between words, with its indentation. A path or a command without a space
-    stays whole, because the terminal breaks it in a way that you can copy.
+    A longer line is broken between words, with its indentation. A path or a command stays whole, so
+    that you can copy it. A command that is wider than the room is broken, too.
     """
     for line in safe(text).split("\n"):
         if width(line) <= room:
@@ -100,8 +105,19 @@ def _fitting(text: str, room: int) -> Iterator[str]:
             continue
         words = line.lstrip(" ")
         indent = line[: len(line) - len(words)]
-        for part in broken(words, max(room - len(indent), _LAST), words=False):
-            yield indent + part
+        columns = max(room - len(indent), _LAST)
+        for part in broken(_joined_commands(words, columns), columns, words=False):
+            yield indent + part.replace(_JOINT, " ")
+
+
+def _joined_commands(line: str, columns: int) -> str:
+    """Return a safe line with `_JOINT` for each space in a command of at most `columns` columns."""
+
+    def joined(command: re.Match[str]) -> str:
+        fits = width(command[0]) <= columns
+        return command[0].replace(" ", _JOINT) if fits else command[0]
+
+    return _COMMAND.sub(joined, line)
 
 
 def json_of(value: Any) -> Any:

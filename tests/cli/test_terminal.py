@@ -280,6 +280,19 @@ def test_only_a_word_is_wider_than_the_terminal(agent: Agent, command: str, colu
     assert [line for line in lines if width(line) > columns and " " in line.strip()] == []
 
 
+@pytest.mark.parametrize(
+    ("command", "to_copy"),
+    [
+        ("blame nope", "reflector list --removed"),
+        ("undo CLAUDE.md", "reflector log --memory"),
+        ("show s-9", "`reflector log`"),
+    ],
+)
+def test_command_to_copy_is_on_one_line(agent: Agent, command: str, to_copy: str) -> None:
+    shown = [agent.sent(columns, *command.split(), code=2) for columns in range(50, 90, 5)]
+    assert [text for text in shown if to_copy not in text] == []
+
+
 def test_footer_counts_removed_rules_by_themselves(agent: Agent) -> None:
     agent.call("remove", "pat-002")
     *_, footer = on_terminal(agent, 80, "list", "--removed")
