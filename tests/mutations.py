@@ -1589,8 +1589,8 @@ MUTATIONS = [
     ),
     Mutation(
         FILE_EDITS,
-        "if self._history.stays_removed(row.bullet):",
-        "if not self._history.stays_removed(row.bullet):",
+        "if self._history.has_lost(row.bullet):",
+        "if not self._history.has_lost(row.bullet):",
         HISTORIES,
     ),
     Mutation(

@@ -432,7 +432,7 @@ class _Version:
             row = self._rows.get(name)
             if row is None or row.status != "removed" or row.text != addition.text:
                 continue
-            if self._history.stays_removed(row.bullet):
+            if self._history.has_lost(row.bullet):
                 return row
         return None
 
@@ -440,7 +440,8 @@ class _Version:
         """Return the event of a bullet that has another name in the version, if the version changed
         or removed the bullet of the old name.
         """
-        if row.name not in self._changed_names or self._is_stale(row):
+        is_changed = row.name in self._changed_names
+        if not is_changed or self._is_stale(row) or self._is_reworded(row):
             self._second_names.append((row, edit))
             return []
         return self._under_their_name(row, edit)
@@ -477,18 +478,28 @@ class _Version:
         is_twice = (row.section, row.text) in self._their_words
         return is_twice and row.name in self._wordings.names(theirs.text)
 
+    def _is_reworded(self, row: BulletRow) -> bool:
+        """Return whether a commit reworded a bullet, so that its words under another name are only
+        an earlier copy of it, which another branch added beside that commit.
+        """
+        theirs = self._their_names.get(row.name)
+        if theirs is None or not self._history.has_lost(row.bullet):
+            return False
+        return entry_in_file(row.bullet) in self._history.earlier(entry_in_file(theirs))
+
     def _with_earlier_words(self, addition: Change) -> BulletRow | None:
         """Return the live bullet of which a bullet that is new in the version has earlier words.
-        There is none if a commit of the branch replaced these words, because the branch then added
-        them again.
+        There is none if a commit of the branch replaced these words, and another one added them
+        again.
         """
         text = addition.text or ""
         for name in sorted(self._wordings.names(text)):
             row = self._rows.get(name)
             if row is not None and row.status == "live":
                 earlier = self._history.earlier(entry_in_file(row.bullet))
-                is_replaced = entry_in_file(replace(row.bullet, text=text)) in earlier
-                return None if is_replaced else row
+                former = replace(row.bullet, text=text)
+                is_replaced = entry_in_file(former) in earlier
+                return None if is_replaced and not self._history.has_lost(former) else row
         return None
 
     def renamings(self) -> list[NewEvent]:

@@ -42,6 +42,7 @@ class BranchHistory(NamedTuple):
     changed   entries that a commit added or removed
     added     the commits that added an entry with its name, without merges
     removed   the commits that removed an entry with its name
+    lost      the commits that removed or reworded an entry
     reworded  of an entry with a new text, the entries that it replaced
     """
 
@@ -49,6 +50,7 @@ class BranchHistory(NamedTuple):
     changed: Set[Entry]
     added: Mapping[Entry, Set[str]]
     removed: Mapping[Entry, Set[str]]
+    lost: Mapping[Entry, Set[str]]
     reworded: Mapping[Entry, Set[Entry]]
 
     def is_back(self, entry: Entry) -> bool:
@@ -57,15 +59,15 @@ class BranchHistory(NamedTuple):
         """
         return self._is_later(self.removed.get(entry, set()), self.added.get(entry, set()))
 
-    def stays_removed(self, bullet: Bullet) -> bool:
-        """Return whether a commit removed the text of a bullet, under any name, and no later one
-        added it again. A commit that gave the text another name did neither.
+    def has_lost(self, bullet: Bullet) -> bool:
+        """Return whether a commit removed or reworded the text of a bullet, under any name, and no
+        later one added it again. A commit that gave the text another name did neither.
         """
         _, text = entry_in_file(bullet)
-        removals = _commits_of(text, self.removed)
+        losses = _commits_of(text, self.lost)
         additions = _commits_of(text, self.added)
-        is_back = self._is_later(removals - additions, additions - removals)
-        return bool(removals - additions) and not is_back
+        is_back = self._is_later(losses - additions, additions - losses)
+        return bool(losses - additions) and not is_back
 
     def _is_later(self, removals: Set[str], additions: Set[str]) -> bool:
         """Return whether one of these additions came after one of the removals."""
@@ -135,6 +137,7 @@ def branch_history(root: Path) -> BranchHistory:
     changed: set[Entry] = set()
     added: dict[Entry, set[str]] = {}
     removed: dict[Entry, set[str]] = {}
+    lost: dict[Entry, set[str]] = {}
     reworded: dict[Entry, set[Entry]] = {}
     # Only the heading of a commit begins with NUL: the lines of a file begin with a sign.
     for commit in (b"\n" + log).split(b"\n\0")[1:]:
@@ -143,17 +146,18 @@ def branch_history(root: Path) -> BranchHistory:
         before = _entries(lines, b" -")
         after = _entries(lines, b" +")
         changed |= before.keys() ^ after.keys()
-        lost = before.keys() - after.keys()
-        for entry in lost:
+        not_after = before.keys() - after.keys()
+        for entry in not_after:
+            lost.setdefault(entry, set()).add(name)
             if before[entry] == b"-":
                 removed.setdefault(entry, set()).add(name)
         is_merge = " " in parents
         for entry in after.keys() - before.keys():
             if after[entry] == b"+" and not is_merge:
                 added.setdefault(entry, set()).add(name)
-        for entry, replaced in _replaced(lost, after):
+        for entry, replaced in _replaced(not_after, after):
             reworded.setdefault(entry, set()).add(replaced)
-    return BranchHistory(root, changed, added, removed, reworded)
+    return BranchHistory(root, changed, added, removed, lost, reworded)
 
 
 def _commits_of(text: bytes, commits: Mapping[Entry, Set[str]]) -> Set[str]:

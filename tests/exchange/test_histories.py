@@ -248,6 +248,22 @@ def test_rule_added_again_under_another_name_returns(history: History) -> None:
     assert rule.text in [bullet.text for bullet in two.bullets()]
 
 
+def test_rule_published_beside_its_rewording_is_one(history: History) -> None:
+    one, two = history.clones
+    history.add(two)
+    two.pull_and_push()
+    one.take(two)
+    history.judge(one, last(one))
+    history.reword(two, last(two))
+    for clone in (two, one, two):
+        clone.pull_and_push()
+    assert one.bullets()[-1].helpful == 1
+    texts = [{bullet.text for bullet in clone.bullets()} for clone in history.clones]
+    assert len(texts[0]) == 2
+    assert texts[0] == texts[1]
+    history.check()
+
+
 def test_undone_removal_brings_a_rule_back(three: History) -> None:
     _, two, other = three.clones
     three.reword(other, last(other))
