@@ -1527,12 +1527,7 @@ MUTATIONS = [
     # The text at a start: it fits, it cannot imitate the client, and a name in it means one bullet
     # of this ledger.
     Mutation(INJECTION, '_REMINDER.sub("&lt;", bullet.line)', "bullet.line", TOLD),
-    Mutation(
-        INJECTION,
-        "[bullet for bullet in others if bullet.name not in names]",
-        "beside.bullets",
-        TOLD,
-    ),
+    Mutation(INJECTION, "if bullet.name not in names and", "if True or", TOLD),
     Mutation(
         FILE_EDITS,
         "is_gone = (row.section, row.text) not in self._their_words",

@@ -433,9 +433,10 @@ def _beside(project: Project) -> Iterator[Check]:
     """Yield the state of the user's own playbook. If both playbooks have a name, the agent gets the
     project's bullet.
     """
-    if (beside := told_beside(project)) is None:
+    users_bullets = told_beside(project)
+    if users_bullets is None:
         return
-    bullets, hidden = beside
+    bullets, hidden = users_bullets
     text = f"{counted(bullets, 'rule')} in your own playbook"
     mend = ""
     if hidden:

@@ -152,12 +152,10 @@ def can_be_written(path: Path) -> bool:
     """Return whether a ledger's file can be written, or created if it is missing. SQLite writes two
     files beside it, and reflector its lock.
     """
-    beside = [f"{path}{end}" for end in ("", "-wal", "-shm", ".lock")]
-    there = [str(path.parent), *(one for one in beside if os.path.lexists(one))]
-    return all(
-        os.access(one, os.W_OK, effective_ids=os.access in os.supports_effective_ids)
-        for one in there
-    )
+    files = [f"{path}{end}" for end in ("", "-wal", "-shm", ".lock")]
+    existing = [str(path.parent), *filter(os.path.lexists, files)]
+    is_effective = os.access in os.supports_effective_ids
+    return all(os.access(name, os.W_OK, effective_ids=is_effective) for name in existing)
 
 
 def copy_of(path: Path, folder: Path) -> Path:

@@ -386,11 +386,11 @@ class _File:
             self._bullets[position] = fold(self._ledger.history(upto=position)).bullets()
         return self._bullets[position]
 
-    def _load(self, raw: bytes, beside: Iterable[Bullet] = ()) -> Loaded:
-        """Read a file. An entry without a name gets a name that is neither in the ledger nor in
-        `beside`.
+    def _load(self, raw: bytes, others: Iterable[Bullet] = ()) -> Loaded:
+        """Read a file. An entry without a name gets a name that neither a bullet of the ledger nor
+        one of `others` has.
         """
-        taken = [row.name for row in (*self._ledger.rows(), *beside)]
+        taken = [row.name for row in (*self._ledger.rows(), *others)]
         return load(raw, taken=taken, first=self._project.first_number)
 
     def rendered(self) -> bytes:

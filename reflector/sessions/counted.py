@@ -80,11 +80,11 @@ def counted_event(window: NewEvent, rules: RuleSet, counts: PartCounts) -> NewEv
 def counts_beside(
     project: Project, found: Mapping[str, PartCounts], most: int, since: datetime | None = None
 ) -> dict[str, PartCounts]:
-    """Return the recorded counts of sessions of which the transcripts contain less, by session:
-    those without a transcript, the newest, and those whose transcript was cut short.
+    """Return the recorded counts that the transcripts do not give, by session: those of the newest
+    sessions without a transcript, and those of sessions whose transcript was cut short.
 
-    found  the counts of the transcripts that the command reads
-    most   the most sessions together with these
+    found  the counts of the transcripts that the command reads, by session
+    most   the most sessions, including those of `found`
     since  the earliest beginning of a session; None for any
     """
     if not project.has_ledger():
@@ -96,13 +96,13 @@ def counts_beside(
         for session_id, counts in found.items()
         if session_id in recorded and recorded[session_id].steps > counts.steps
     }
-    beside = [
+    without_transcript = [
         (session_id, counts)
         for session_id, counts in recorded.items()
         if session_id not in found and _is_since(counts.began, since)
     ]
-    beside.sort(key=lambda session: session[1].began, reverse=True)
-    return {**dict(beside[: max(0, most - len(found))]), **cut}
+    without_transcript.sort(key=lambda session: session[1].began, reverse=True)
+    return {**dict(without_transcript[: max(0, most - len(found))]), **cut}
 
 
 def _is_since(began: str, since: datetime | None) -> bool:

@@ -267,9 +267,9 @@ def write_injection(
     bullets = list(own.bullets)
     troubles = list(own.troubles)
     files = [_OWN_FILE]
-    if folder != users and (beside := _users_playbook(users)) is not None:
-        bullets += _only_users(beside.bullets, own.bullets)
-        troubles += beside.troubles
+    if folder != users and (users_playbook := _users_playbook(users)) is not None:
+        bullets += _only_users(users_playbook.bullets, own.bullets)
+        troubles += users_playbook.troubles
         files.append(_path_of(users))
     all_ranks = list(map(_kept_ranks, dict.fromkeys((users, folder))))
     ranking, lessons = _ranking_facts_in(all_ranks)
@@ -348,13 +348,17 @@ def _users_playbook(users: Path) -> _Playbook | None:
         return None
 
 
-def _only_users(beside: Iterable[Bullet], own: Iterable[Bullet]) -> list[Bullet]:
-    """Return the user's bullets without names and texts of the project's playbook."""
-    names = {bullet.name for bullet in own}
+def _only_users(users: Iterable[Bullet], projects: Iterable[Bullet]) -> list[Bullet]:
+    """Return the user's bullets that have neither a name nor a text of the project's bullets."""
+    projects = list(projects)
+    names = {bullet.name for bullet in projects}
     # A text that is shown twice would have two names, and chance would divide its evidence.
-    texts = {same_words(bullet.text) for bullet in own}
-    others = [bullet for bullet in beside if same_words(bullet.text) not in texts]
-    return [bullet for bullet in others if bullet.name not in names]
+    texts = {same_words(bullet.text) for bullet in projects}
+    return [
+        bullet
+        for bullet in users
+        if bullet.name not in names and same_words(bullet.text) not in texts
+    ]
 
 
 def _start_line(rendered: Injection, troubles: Sequence[Trouble]) -> str:

@@ -214,7 +214,7 @@ def overview(project: Project, command: Command, off: str) -> StatusJson:
     Raises: ConfigError.
     """
     text = "" if off else told_text(project.root)
-    beside = told_beside(project)
+    users_bullets = told_beside(project)
     backend, way_out = described(project.config, project.root)
     state = StatusJson(
         project=str(project.root),
@@ -222,7 +222,7 @@ def overview(project: Project, command: Command, off: str) -> StatusJson:
         backend=project.config.backend,
         backend_lacks=f"{backend}; {way_out}" if way_out else None,
         told=StartJson(len(told_names(text)), len(text), context_tokens(text)) if text else None,
-        user=UserJson(*beside) if beside else None,
+        user=UserJson(*users_bullets) if users_bullets else None,
         problems=list(_problems(project)),
         spool=spool.look_into(project.spool_dir),
     )

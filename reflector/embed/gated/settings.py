@@ -199,5 +199,7 @@ def read_config(path: Path | str) -> GatedConfig:
     except (ValueError, RecursionError) as error:
         raise ConfigError(f"{path}: {error}") from error
     is_open = (mapping.get("t3") or {}).get("allow_reflection") is None or config.allow_reflection
-    beside = config.fixtures.path and str(path.parent / config.fixtures.path)
-    return replace(config, allow_reflection=is_open, fixtures=replace(config.fixtures, path=beside))
+    # A relative path is relative to the folder of the settings.
+    fixtures_path = config.fixtures.path and str(path.parent / config.fixtures.path)
+    fixtures = replace(config.fixtures, path=fixtures_path)
+    return replace(config, allow_reflection=is_open, fixtures=fixtures)

@@ -132,8 +132,8 @@ def is_run(call: ToolCall) -> bool:
         if any(row.expression.match(segment) for row in runs):
             has_run = True
             continue
-        beside = expression("filter" if is_piped else "silent-part")
-        if segment and not beside.fullmatch(segment):
+        silent = expression("filter" if is_piped else "silent-part")
+        if segment and not silent.fullmatch(segment):
             return False
     return has_run
 
