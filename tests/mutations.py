@@ -1064,7 +1064,7 @@ MUTATIONS = [
         "        retractions = []\n        for tag in tags:\n            is_verdict",
         PAIRED,
     ),
-    Mutation(VERDICTS, "reason, last_word.reflection_id)", "reason)", PAIRED),
+    Mutation(VERDICTS, "reason, last_verdict.reflection_id)", "reason)", PAIRED),
     Mutation(RECONCILED, "if _differs(row, entry, fields):", "if False:", PAIRED),
     Mutation(
         MATCHED,

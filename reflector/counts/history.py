@@ -183,7 +183,8 @@ class _Checks:
             before = act.command[: done.start()]
             result = self._result_in(each.token.text, before, act.command, call)
             result = results.get(each.token.text) if result is None else result
-            if result == ("passed" if form == PASSED else "failed"):
+            wanted = "passed" if form == PASSED else "failed"
+            if result == wanted:
                 yield each, done.start()
 
     def note(self, act: Act, call: Settled) -> None:

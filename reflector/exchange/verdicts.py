@@ -114,15 +114,15 @@ def overruled_verdicts(sql: Statements, origin: str) -> list[NewEvent]:
         by_person = [tag for tag in tags if tag.actor == ev.HUMAN]
         if not by_person:
             continue
-        last_word = max(by_person, key=lambda tag: (_recorded_at(tag), _birth(tag, origin)))
-        reason = f"your verdict is: {last_word.facts.get('tag')}"
+        last_verdict = max(by_person, key=lambda tag: (_recorded_at(tag), _birth(tag, origin)))
+        reason = f"your verdict is: {last_verdict.facts.get('tag')}"
         for tag in tags:
             is_verdict = tag.actor == ev.HUMAN or tag.facts.get("tag") != "neutral"
             # A judge's verdict that a user restored stays.
             was_retracted = tag.event_id in retracted
-            if is_verdict and tag is not last_word and not was_retracted:
+            if is_verdict and tag is not last_verdict and not was_retracted:
                 retractions.append(
-                    _retraction(tag.event_id, tag.session_id, reason, last_word.reflection_id)
+                    _retraction(tag.event_id, tag.session_id, reason, last_verdict.reflection_id)
                 )
     return retractions
 

@@ -182,7 +182,8 @@ def read_template(
             )
     for placeholder in wanted:
         count = used.count(placeholder)
-        if count > _MOST_TIMES if known else count != 1:
+        is_wrong = count > _MOST_TIMES if known else count != 1
+        if is_wrong:
             times = "is missing" if not count else f"appears {count} times"
             often = f"at most {_MOST_TIMES} times" if known else "once"
             raise TemplateError(

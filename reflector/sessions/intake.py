@@ -308,7 +308,9 @@ def _scan_after(
     scanned: Scan | None,
 ) -> tuple[Scan, set[int]]:
     """Return a scan of the records after some windows, and its keys that windows contain."""
-    if scanned is None or scanned.start not in (0, place.offset if place else 0):
+    start = place.offset if place else 0
+    # A scan from the start of the file also contains the later records.
+    if scanned is None or scanned.start not in (0, start):
         scanned = _scan_from(source, place)
     seen = ledger.seen(scanned.keys)
     if not scanned.start or not seen.difference(*map(keys_of, earlier_windows)):

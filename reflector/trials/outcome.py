@@ -22,7 +22,7 @@ from reflector.playbook.names import SECTIONS
 from reflector.text.lazy import lazy_pattern
 from reflector.transcripts.message import Message, ToolResult
 
-Word = Literal["none", "approves", "objects", "interrupts", "other", "unread"]
+LastMessage = Literal["none", "approves", "objects", "interrupts", "other", "unread"]
 
 #: The functions that join facts of two windows. Other facts are added, or the later one replaces
 #: the earlier.
@@ -76,7 +76,7 @@ class Outcome:
     build: str | None = None
     files: int = 0
     tokens: int = 0
-    last: Word = "none"
+    last: LastMessage = "none"
 
 
 def read_outcome(messages: Iterable[Message], *, answered: bool = False) -> Outcome:
