@@ -333,7 +333,8 @@ class _File:
             return FileState("foreign", raw, loaded)
         if loaded.problems:
             return self._refused(raw, loaded, rows)
-        if loaded.last_updated is None and digest and self._is_shared:
+        is_timed = loaded.last_updated is not None
+        if not is_timed and self._is_shared and (digest or (rows and self._version)):
             return FileState("shared", raw, loaded, self._written.position)
         position = self._position_of(loaded)
         if position is not None:
@@ -646,15 +647,16 @@ def set_aside(project: Project) -> tuple[Path, str] | None:
 def settle_file(ledger: Ledger, project: Project) -> Path | None:
     """Compare playbook.json with a history that replaced the whole ledger.
 
-    If the file belongs to that history, it is one of ours, and the user's changes in it are
-    recorded as usual. Any other file is not an edit: it is kept aside, and the next `sync` writes
-    the file. Return the copy; None if nothing had to be kept.
+    If the file belongs to that history or comes from git, the changes in it are recorded as usual.
+    Any other file is not an edit: it is kept aside, and the next `sync` writes the file. Return the
+    copy; None if nothing had to be kept.
 
     Raises: LedgerError, OSError.
     """
     file = _File(ledger, project)
     state = file.examine()
-    if state.kind in ("missing", "foreign") or state.raw == file.rendered():
+    is_from_git = state.kind == "shared"
+    if state.kind in ("missing", "foreign") or is_from_git or state.raw == file.rendered():
         return None
     is_ours = _exported_at(ledger, project, load(state.raw).last_updated) is not None
     return None if is_ours else _give_up(ledger, project, state.raw)

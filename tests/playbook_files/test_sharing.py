@@ -408,6 +408,22 @@ def test_edit_after_undone_removal_keeps_counts(first: Clone) -> None:
 
 
 @pytest.mark.slow
+def test_older_export_takes_later_commits_from_git(first: Clone, tmp_path: Path) -> None:
+    first.counted("pat-001", id="s-1")
+    export = tmp_path / "export.ndjson"
+    export.write_text(first.call("export", "--format", "ndjson").out)
+    first.call("edit", "pat-001", "Run all tests.")
+    first.call("add", "pat", "Ask first.")
+    first.share("Edited")
+    second = cloned(tmp_path, "second")
+    second.call("import", str(export))
+    assert second.counts() == {
+        "pat-001": ("Run all tests.", 1, 0),
+        "pat-002": ("Ask first.", 0, 0),
+    }
+    assert second.is_clean()
+
+
 def test_reverted_removal_brings_back_evidence(first: Clone, second: Clone) -> None:
     first.call("add", "pat", "Two.")
     first.publish("Added")
