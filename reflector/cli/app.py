@@ -369,11 +369,12 @@ def run(arguments: list[str] | None = None) -> int:
         return end.exit_code
     except click.ClickException as error:
         return _end_with_usage(place, error)
-    except (click.Abort, KeyboardInterrupt):
-        print(
-            "reflector: stopped. Everything recorded so far is kept. To continue, run the same "
-            "command again",
-            file=sys.stderr,
+    except (click.Abort, KeyboardInterrupt) as stop:
+        # Click ends the line of a Ctrl-C, but not the line of a question without an answer.
+        begin = "" if stop.__cause__ else "\n"
+        _print_error(
+            f"{begin}reflector: stopped. Everything recorded so far is kept. To continue, run the "
+            "same command again"
         )
         return 130
     except (BrokenPipeError, _ReaderGone):

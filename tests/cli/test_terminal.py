@@ -297,3 +297,10 @@ def test_footer_counts_removed_rules_by_themselves(agent: Agent) -> None:
     agent.call("remove", "pat-002")
     *_, footer = on_terminal(agent, 80, "list", "--removed")
     assert footer == "Listed 2 of 2 rules, and 1 removed rule. Sessions cited 0 of these rules."
+
+
+def test_stopped_question_ends_its_line(agent: Agent) -> None:
+    shown = plain(agent.sent(80, "trial", "start", typed=b"\x04", code=130))
+    *_, first, second = shown.splitlines()
+    assert first == "reflector: stopped. Everything recorded so far is kept. To continue, run the"
+    assert second == "same command again"
