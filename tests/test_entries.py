@@ -144,10 +144,11 @@ def test_lost_ledger_with_damaged_copy_is_named(
 ) -> None:
     agent.call("ledger", "backup", agent.home / "backup.db")
     copy = agent.own / "events.ndjson"
-    copy.write_bytes(copy.read_bytes().replace(b"cart.py", b"cart.pi"))
+    copy.write_bytes(copy.read_bytes().replace(b'"type":"bullet.added"', b'"type":{}', 1))
     shutil.rmtree(agent.state)
     told = agent.call("list", code=1).err
     assert f"the ledger's copy {copy} is damaged" in told
+    assert "[database]; to restore a backup" in agent.call("verify", code=1).out
     agent.call("ledger", "restore", agent.home / "backup.db")
     assert agent.call("list").out
 
@@ -176,9 +177,9 @@ def test_new_repository_in_its_place_gets_nothing(
     agent.claude.mkdir(parents=True)
     git(agent.project, "init")
     git(agent.project, "commit", "--allow-empty", "-m", "another")
-    assert "is not sure that the copy belongs to" in agent.call("add", "pat", "Mine.", code=1).err
+    assert "is not sure that the copy with" in agent.call("add", "pat", "Mine.", code=1).err
     verified = agent.call("verify", code=1)
-    assert "reflector kept a copy with" in verified.out
+    assert f"belongs to {agent.project} [database]; `reflector ledger take`" in verified.out
     assert verified.err == ""
     agent.call("ledger", "forget", agent.project)
     agent.call("add", "pat", "Mine.")

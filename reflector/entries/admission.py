@@ -288,11 +288,12 @@ def _restore_over(place: Place, entry: Entry, origin: str, fault: str) -> bool:
 
 
 def _restore(place: Place, entry: Entry, displaced: Path | None = None) -> bool:
-    """Restore a ledger from its copy, and report this. Return whether it is in its place.
+    """Restore a ledger from its copy, and report this. Return whether the ledger is in its place:
+    False if another process put a file there meanwhile.
 
     displaced  the new name of the file in the ledger's place; None if the ledger is missing
 
-    Raises: LedgerGone, LedgerError.
+    Raises: LedgerGone, LedgerError, OSError.
     """
     end = notes.copy_end(place.root)
     is_empty = displaced is not None and _is_empty(place.file)
@@ -303,17 +304,18 @@ def _restore(place: Place, entry: Entry, displaced: Path | None = None) -> bool:
         is_back = copies.restore_from_copy(place, entry, displaced_name, sure=is_same)
     except copies.NotTheSame as error:
         raise LedgerGone(
-            f"the ledger {place.file} {state}. reflector kept a copy with {end.position:,} "
-            f"events, but is not sure that the copy belongs to {place.root}. `reflector ledger "
-            "take` restores the ledger from the copy. `reflector ledger forget "
-            f"{quote(str(place.root))}` removes the copy, so that a new ledger can begin"
+            f"the ledger {place.file} {state}, and reflector is not sure that the copy with "
+            f"{end.position:,} events belongs to {place.root}; `reflector ledger take` restores "
+            f"the ledger from the copy. `reflector ledger forget {quote(str(place.root))}` removes "
+            "the copy, so that a new ledger can begin"
         ) from error
-    except LedgerUnavailable:
+    except LedgerUnavailable:  # the copy may be sound
         raise
     except LedgerError as error:
+        fault, *_ = str(error).split("; ")  # this error has its own way out
         raise LedgerGone(
             f"the ledger {place.file} {state}, and the ledger's copy "
-            f"{own_folder(entry.root)}/{notes.COPY} is damaged ({error}); to restore a backup "
+            f"{own_folder(entry.root)}/{notes.COPY} is damaged ({fault}); to restore a backup "
             "instead, run `reflector ledger restore FILE`. To begin a new ledger, remove the "
             f"copy of the old ledger with `reflector ledger forget {quote(entry.root)}`"
         ) from error
