@@ -37,7 +37,7 @@ def closing(
         reason = "Use an agent in this folder, or go to a folder with sessions. Then run"
         steps.append(Step(reason, command("check")))
     elif rules_are_newer or (not plan.shares and _is_undated(facts)):
-        steps.append(Step("After your next session, run", command("check")))
+        steps.append(Step("After your next session, run", command(*typed.words())))
     if plan.shares and not rules_are_newer:
         steps.append(_judge_line(facts, plan, typed, command))
     if keep_with:
@@ -76,7 +76,7 @@ def _judge_line(facts: PageFacts, plan: Plan, typed: Typed, command: Callable[..
     whose = f"To judge {counted(unjudged, 'rule')}" if unjudged else "To judge every rule"
     only = next(iter(plan.shares)) if len(plan.shares) == 1 else None
     reason = f"{whose}: {cost_words(plan)}"
-    return Step(reason, plan.lacks or command(*typed.words(typed.judge or only)))
+    return Step(reason, plan.lacks or command(*typed.asking(typed.judge or only)))
 
 
 def cost_words(plan: Plan) -> str:

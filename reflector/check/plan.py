@@ -50,18 +50,20 @@ class Typed(NamedTuple):
     learns: bool = False
     again: bool = False
 
-    def words(self, judge: str | None) -> list[str]:
-        """Return the words of a command that asks a judge; with None, the judge of the settings."""
+    def words(self, *options: str) -> list[str]:
+        """Return the words of a command about the same files and sessions, with these options."""
         words = ["check", *(quote(str(path)) for path in self.files)]
         if self.most != MOST_SESSIONS:
             words += ["-n", str(self.most)]
         if self.since is not None:
             words += ["--since", f"{self.since:%Y-%m-%d}"]
-        if self.learns:
-            words.append("--learn")
-        if self.again:
-            words.append("--retry-failed")
-        return [*words, "--judge", quote(judge)] if judge else [*words, "--yes"]
+        return [*words, *options]
+
+    def asking(self, judge: str | None) -> list[str]:
+        """Return the words of a command that asks a judge; with None, the judge of the settings."""
+        learn = ["--learn"] if self.learns else []
+        again = ["--retry-failed"] if self.again else []
+        return self.words(*learn, *again, *(["--judge", quote(judge)] if judge else ["--yes"]))
 
 
 @dataclass(frozen=True, slots=True)

@@ -132,7 +132,7 @@ def check(
         for text in _notes(place, document, look, ran, whole=whole):
             note(text)
         if since is not None and not facts.sessions:
-            all_sessions = place.command("check")
+            all_sessions = place.command(*typed._replace(since=None).words())
             day = day_words(since.astimezone().isoformat())
             note(f"No session ended since {day}. To check all sessions: {all_sessions}")
         elif judge and look.plan == Plan(""):
@@ -225,11 +225,15 @@ def _ask(
 def _notes(
     place: Place, answer: LinesJson, look: Look, ran: checks.Ran, *, whole: bool
 ) -> Iterator[str]:
-    """Yield the problems: sessions and files that were not read, and the reasons."""
+    """Yield the notes after the page: the sessions and files that were not read, the cost of the
+    judge, and its missing answers. With `whole`, also the text that is not a rule, and the rules
+    that are alike.
+    """
+    typed = look.typed
     yield from skipped_words(look.plan)
     yield from faults()
     yield from (compressed_words(title, paths) for title, paths in compressed_by_agent().items())
-    unread = [text for text in answer.left_out if text.startswith("not ")]
+    unread = [text for text in answer.left_out if text.startswith("not read: ")]
     if whole:
         yield from answer.left_out
         for pair in answer.alike:
@@ -237,8 +241,8 @@ def _notes(
             yield f"{pair.kind}: {names}: {pair.why}"
     elif unread:
         others = counted(len(unread) - 1, "other note")
-        more = f"; to see {others}: reflector check --all" if len(unread) > 1 else ""
-        yield f"{unread[0]}{more}"
+        all_notes = place.command(*typed.words("--all"))
+        yield f"{unread[0]}; to see {others}: {all_notes}" if len(unread) > 1 else unread[0]
     yield from map(named, ran.failed)
     yield from ran.notes
     found = answer.found
@@ -251,7 +255,7 @@ def _notes(
         )
     if answer.unanswered:
         number = counted(answer.unanswered, "session")
-        again = place.command("check", "--retry-failed")
+        again = place.command(*typed._replace(again=True).asking(typed.judge))
         yield (
             f"The judge did not give a valid answer about {number}, although reflector asked "
             f"{MOST_QUESTIONS} times. To ask the judge again: {again}"

@@ -613,6 +613,19 @@ def test_day_without_sessions_is_named(fresh: Agent) -> None:
 
 
 @pytest.mark.parametrize(
+    ("options", "command"),
+    [
+        ("-n 2", "to see 1 other note: reflector check {} -n 2 --all"),
+        ("--since 2999-01-01", "To check all sessions: reflector check {}\n"),
+    ],
+)
+def test_note_repeats_typed_files(fresh: Agent, options: str, command: str) -> None:
+    rules = fresh.project / "rules.md"
+    rules.write_text("- Use cents.\n- See @a.md and @b.md.\n")
+    assert command.format(rules) in fresh.call("check", rules, *options.split()).err
+
+
+@pytest.mark.parametrize(
     ("options", "sessions"),
     [("", "4 sessions since"), ("-n 2", "2 sessions since"), ("--since 2999-01-01", "no session")],
 )
