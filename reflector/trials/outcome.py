@@ -231,7 +231,11 @@ def outcome_event(window: NewEvent | Event, root: str | None, outcome: Outcome) 
 
 
 def joined_facts(windows: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return the facts of a whole session, from the data of its windows' events in order."""
+    """Return the facts of a whole session, from the data of its windows' outcomes.
+
+    Numbers are added. Of any other fact, the last value counts, so the windows must be in the order
+    of time.
+    """
     facts: dict[str, Any] = {}
     for window in windows:
         for name, value in window.items():

@@ -284,12 +284,12 @@ def sessions(ledger: Reader, upto: int | None = None, more: Iterable[Event] = ()
             windows.setdefault(root, []).append(event)
     ended = []
     for root, events in windows.items():
-        earliest = min(events, key=_moment)
-        first = _moment(earliest)
+        events.sort(key=_moment)  # a merge appends earlier windows after later ones
+        first = _moment(events[0])
         within = [event for event in events if _moment(event) <= first + SETTLES]
         is_hooked = any(event.actor.startswith("hook:") for event in within)
         facts = joined_facts(event.facts for event in within)
-        ended.append(Ended(root, first, facts, is_hooked, first_origin(earliest.meta)))
+        ended.append(Ended(root, first, facts, is_hooked, first_origin(events[0].meta)))
     return sorted(ended, key=lambda session: (session.began, session.root))
 
 

@@ -318,6 +318,17 @@ def test_trial_compares_sessions_of_its_own_ledger(
         assert trial_findings(ledger) == []
 
 
+def test_last_window_of_all_ledgers_decides(ledger: Ledger) -> None:
+    began = datetime(2025, 11, 1, tzinfo=UTC)
+    with Ledger.open("sqlite://") as other:
+        other.append(ended(1, began=began, tests="fails"))
+        lines = [*lines_of(other)]
+    ledger.append(ended(2, root="s-1", began=began, tests="passes"))
+    merge_ledger(ledger, lambda: lines)
+    (session,) = sessions_of(ledger)
+    assert session.facts["tests"] == "passes"
+
+
 def test_earlier_trial_compares_sessions_of_all_ledgers(
     ledger: Ledger, monkeypatch: pytest.MonkeyPatch, settle: Callable[[], None]
 ) -> None:
