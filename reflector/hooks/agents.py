@@ -2,12 +2,12 @@
 our hooks there.
 
 Installing, uninstalling, the doctor, the options of the commands and docs/agents.md derive from
-the table in `agents.toml`.
+the table in `agents.json`.
 """
 
 from __future__ import annotations
 
-import tomllib
+import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -20,7 +20,7 @@ SCOPES: tuple[Scope, ...] = ("user", "project", "local")
 
 
 class Agent(NamedTuple):
-    """One agent of `agents.toml`.
+    """One agent of `agents.json`.
 
     name      the value of `--agent`
     title     its usual name
@@ -28,7 +28,12 @@ class Agent(NamedTuple):
               path below the user's home if the variable is not set
     files     a scope's file: the user's below `home`, the others below the project; a scope without
               a file is missing
-    events    the events at which it calls us, each with its timeout in the unit of its settings
+    events    the events at which it calls us, each with its timeout in the unit of its settings. An
+              agent refuses a file with an event that it does not know. Our hooks return in
+              milliseconds, but without a timeout of SessionEnd, Claude Code gives all hooks of that
+              event 1.5 seconds, which a slow machine needs for the start alone. Codex reduces a
+              timeout of SessionEnd above 3 seconds, with a warning. PreCompress of Gemini comes
+              before every request to the model, so it does not end a window.
     module    the file in `modules/` that calls us; "" for an agent with hooks in its settings
     switch    the key in its settings that switches all hooks off
     off       the value of that key
@@ -87,7 +92,7 @@ class Agent(NamedTuple):
         return bool(self.switch) and settings is self.off
 
 
-_TABLE = tomllib.loads(Path(__file__).with_name("agents.toml").read_text("utf-8"))
+_TABLE = json.loads(Path(__file__).with_name("agents.json").read_text("utf-8"))
 #: By name, the default first.
 AGENTS = {name: Agent(name, **fields) for name, fields in _TABLE.items()}
 CLAUDE = AGENTS["claude"]
