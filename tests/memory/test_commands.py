@@ -142,8 +142,8 @@ def test_commands_of_two_sessions_have_their_lines(world: World, agent: Agent) -
     first_fast(
         1,
         [
-            (("- Rule 1./- Use law number 1.", "- Rule 2./- Use law number 2."), [0, 1]),
             (("Rule 1/Law 1", "Rule 2/Law 2"), [None, None]),
+            (("- Rule 1./- Use law number 1.", "- Rule 2./- Use law number 2."), [0, 1]),
         ],
     ),
 )

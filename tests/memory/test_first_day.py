@@ -128,7 +128,6 @@ def test_end_of_a_long_file_has_a_commit(committed: Agent) -> None:
     assert line["written"]["by"] == "commit"
 
 
-@pytest.mark.slow
 def test_words_after_a_change_are_not_shown(world: World) -> None:
     """The call of a command is not in the transcript yet when the change is seen."""
     agent = Agent(world.root, world.home)

@@ -54,7 +54,6 @@ def test_branch_and_back_keep_the_writer(world: World, written: Agent) -> None:
     assert (line["written"]["by"], line["committed"]["author"]) == ("agent", "Ana")
 
 
-@pytest.mark.slow
 def test_stashed_line_keeps_the_writer(world: World, written: Agent) -> None:
     world.git("stash")
     _look(written)

@@ -97,7 +97,6 @@ def test_scoped_file_is_not_shown(project_rules: Agent) -> None:
     assert _shown(project_rules)["Keep each function short."] == 0
 
 
-@pytest.mark.slow
 def test_names_given_later_count_earlier_sessions(tmp_path: Path) -> None:
     agent = Agent.in_folder(tmp_path, {})
     _rules_file(agent).write_text(f"- {RULE}\n")
