@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from reflector.events.event import BULLET_REMOVED, NewEvent, identity
+from reflector.events.event import BULLET_REMOVED, UNDOES, NewEvent, identity
 from reflector.ledger.as_of import Past
 from reflector.ledger.errors import Conflict
 from reflector.ledger.store import BulletRow, Ledger
@@ -142,7 +142,7 @@ def apply_changes(
     *,
     actor: str,
     first: int = 0,
-    target: str | Mapping[str, str] | None = None,
+    target: str | Mapping[str, Sequence[str]] | None = None,
     baselines: Mapping[str, Mapping[str, object]] | None = None,
     origin: str = "cli",
     reason: str | None = None,
@@ -153,8 +153,8 @@ def apply_changes(
 ) -> list[Step]:
     """Make all changes or none, and return their steps. The playbook's lock must be held.
 
-    target     the event that they follow from: a proposal, or by each bullet's name the change that
-               they undo
+    target     the event that they follow from: a proposal, or by each bullet's name the changes
+               that they undo
     baselines  by each bullet's name, the counts that count again if a count set by hand is undone
     origin     the origin of new bullets
     reason     the reason for removals
@@ -174,6 +174,7 @@ def apply_changes(
             is_count = KINDS[step.change.kind].is_count
             heading = (headings or {}).get(step.change.text or "")
             more = None if heading is None else {"heading": heading}
+            undone = _targets(step.change, target)
             event = bullet_event(
                 step.change,
                 transaction,
@@ -181,9 +182,11 @@ def apply_changes(
                 actor=actor,
                 origin=origin,
                 reason=reason,
-                target=_target(step.change, target),
+                target=undone[-1] if undone else None,
                 more=baselines.get(step.name) if baselines and is_count else more,
             )
+            if len(undone) > 1:
+                event.meta = {UNDOES: undone[:-1]}
             events.append(event)
         before = preceding(steps)
         try:
@@ -200,14 +203,16 @@ def apply_changes(
     raise BulletRefused("other processes are changing the same rules; try again")
 
 
-def _target(change: Change, target: str | Mapping[str, str] | None) -> str | None:
-    """Return the event that a change follows from: that of its bullet, else the first one."""
+def _targets(change: Change, target: str | Mapping[str, Sequence[str]] | None) -> Sequence[str]:
+    """Return the events that a change follows from: those of its bullet, else those of the first
+    one.
+    """
     if not isinstance(target, Mapping):
-        return target
+        return [] if target is None else [target]
     for name in (change.name or "", *change.names):
         if name in target:
             return target[name]
-    return next(iter(target.values()), None)
+    return next(iter(target.values()), [])
 
 
 def _fault(rows: Rows, change: Change, *, again: bool = False) -> str | None:

@@ -25,6 +25,7 @@ from reflector.events.event import (
     RULES_MOVED,
     Event,
     tx_of,
+    undone_by,
 )
 from reflector.events.registry import EVENT_TYPES, WINDOW_TYPES, names_in
 from reflector.events.state import REDACTED
@@ -62,12 +63,12 @@ class NothingToUndo(BulletRefused):
 class Undoing(NamedTuple):
     """The changes that undo events.
 
-    targets    the event that is undone, by the name of each bullet
+    targets    the ids of the undone events, by the name of each bullet
     baselines  the counts that count again, by the name of each bullet whose counters were set
     """
 
     changes: Sequence[Change]
-    targets: Mapping[str, str]
+    targets: Mapping[str, Sequence[str]]
     baselines: Mapping[str, Mapping[str, object]]
 
 
@@ -98,6 +99,11 @@ def undone_among(history: Iterable[Event]) -> dict[str, int]:
         if event.event_id in positions:
             continue
         positions[target_id] = event.position
+        for other_id in undone_by(event):
+            other = events.get(other_id)
+            # A forged event may name a later one.
+            if other and other.position < event.position:
+                positions.setdefault(other_id, event.position)
         target = events.get(target_id)
         if target and target.target_id in events:
             positions_of_appends[target.target_id, target.recorded_at] = event.position
@@ -333,15 +339,16 @@ def _with_same_append(ledger: Ledger, events: Sequence[Event]) -> list[Event]:
     return sorted(whole.values(), key=lambda event: event.position)
 
 
-def _targets(ledger: Ledger, events: Sequence[Event]) -> dict[str, str]:
-    """Return the undone event of each bullet by its name. This is the last event that made the
-    change.
+def _targets(ledger: Ledger, events: Sequence[Event]) -> dict[str, list[str]]:
+    """Return the ids of the undone events of each bullet by its name. For a change that was undone
+    and made again, this is the event that made it again.
     """
-    targets: dict[str, str] = {}
+    targets: dict[str, list[str]] = {}
     for event in events:
         if event.type in CHANGING:
             target_id = _made_last(ledger, event).event_id
-            targets |= dict.fromkeys(names_in(event.type, event.facts), target_id)
+            for name in names_in(event.type, event.facts):
+                targets.setdefault(name, []).append(target_id)
     return targets
 
 

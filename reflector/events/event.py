@@ -75,6 +75,9 @@ MERGED = "merged"
 #: The key of a retraction's `meta` with the id of an event that changes nothing, so that `verify`
 #: accepts that event.
 ASIDE = "aside"
+#: The key of `meta` of an event that undoes several events of a bullet: the ids of all but the last
+#: one, which is its target.
+UNDOES = "undoes"
 #: The key of `meta` under which the events that one command appended have its transaction id.
 TX = "tx"
 #: (time of the recording, ledger, position): the order in which one ledger would have held the
@@ -113,6 +116,13 @@ def tx_of(meta: Mapping[str, Any]) -> str | None:
     passage = meta.get(MERGED)
     tx = (passage if isinstance(passage, Mapping) else meta).get(TX)
     return tx if isinstance(tx, str) else None
+
+
+def undone_by(event: Event) -> list[str]:
+    """Return the ids of the events that an event undoes if it undoes its target."""
+    others = event.meta.get(UNDOES)
+    undone = [event.target_id, *(others if isinstance(others, list) else ())]
+    return [event_id for event_id in undone if isinstance(event_id, str)]
 
 
 def time_of(text: Any) -> datetime | None:

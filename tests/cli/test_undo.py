@@ -80,6 +80,40 @@ def test_each_undo_goes_further_back(agent: Agent) -> None:
         assert state(agent) == before
 
 
+@pytest.mark.parametrize(
+    "changes",
+    [
+        [["add", "pat", "Added."], ["edit", "pat-004", "Edited."]],
+        [["edit", "pat-001", "Edited."], ["edit", "pat-001", "Edited again."]],
+        [["merge", "pat-001", "pat-003", "--text", "Both."], ["edit", "pat-004", "Edited."]],
+    ],
+    ids=["add", "edit", "merge"],
+)
+def test_undo_goes_past_an_undone_range(agent: Agent, changes: list[list[str]]) -> None:
+    earliest = live(agent)
+    agent.call("add", "pat", "Added by hand.")
+    before = live(agent)
+    for change in changes:
+        agent.call(*change)
+    first, last = (event["position"] for event in agent.json("log")[-2:])
+    agent.call("undo", f"{first}..{last}")
+    assert live(agent) == before
+    agent.call("undo")
+    assert live(agent) == earliest
+
+
+def test_redone_range_is_undone_next(agent: Agent) -> None:
+    before = live(agent)
+    agent.call("add", "pat", "Added by hand.")
+    agent.call("edit", "pat-003", "Edited once.")
+    last = agent.json("log")[-1]["position"]
+    agent.call("undo", f"{last - 1}..{last}")
+    agent.call("undo", f"{last + 1}")
+    assert live(agent)["pat-003"] == "Edited once."
+    agent.call("undo")
+    assert live(agent) == before
+
+
 def test_undo_goes_past_an_undone_verdict(agent: Agent) -> None:
     agent.counted()
     before = live(agent)
