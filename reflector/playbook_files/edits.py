@@ -398,17 +398,17 @@ class _Version:
                 return self._under_their_name(row, edit)
             self._second_names.append((row, edit))
             return []
-        removed = self._rows.get(edit.name or "")
-        if removed is None:
-            row = self._removed_beside(edit)
-            if row is not None:
-                self._second_names.append((row, edit))
-                return []
-            return [_added(added(Bullet(edit.name or "", section, text)), GIT)]
-        bullet = Bullet(removed.name, section, text)
+        bullet = Bullet(edit.name or self._names.next(section), section, text)
         entry = entry_in_file(bullet)
-        wordings = self._wordings.entries(removed)
+        removed = self._rows.get(bullet.name)
+        wordings = self._wordings.entries(removed) if removed is not None else set()
         is_known = entry in wordings
+        row = None if is_known else self._removed_beside(edit)
+        if row is not None:
+            self._second_names.append((row, edit))
+            return []
+        if removed is None:
+            return [_added(added(bullet), GIT)]
         if is_known and entry in self._history.removed:
             if not self._history.is_back(entry):
                 return []

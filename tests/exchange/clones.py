@@ -138,6 +138,13 @@ class Clone:
         self.sync()
         repository.published = self.head
 
+    def cherry_pick(self, other: "Clone") -> None:
+        """Commit the content of another clone's last commit."""
+        self.commit()
+        content = self.repository.commits[str(other.head)].content
+        self._check_out(self.repository.commit(content, str(self.head)))
+        self.sync()
+
     def start(self) -> None:
         """Check out the published version in an empty clone."""
         self._check_out(str(self.repository.published))

@@ -232,6 +232,19 @@ def test_rule_published_under_another_name_stays_removed(history: History) -> No
     ]
 
 
+def test_removal_outlives_the_commit_that_was_picked(history: History) -> None:
+    one, two = history.clones
+    for clone in history.clones:
+        history.add(clone)
+    history.remove(two, last(two))
+    one.commit()
+    two.cherry_pick(one)
+    history.remove(two, last(two))
+    one.pull_and_push()
+    two.pull_and_push()
+    assert len(two.bullets()) == 1
+
+
 def test_rule_added_again_under_another_name_returns(history: History) -> None:
     one, two = history.clones
     history.add(one)

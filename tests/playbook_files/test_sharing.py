@@ -408,6 +408,15 @@ def test_edit_after_undone_removal_keeps_counts(first: Clone) -> None:
 
 
 @pytest.mark.slow
+def test_pulled_entry_without_a_name_gets_one(first: Clone, second: Clone) -> None:
+    whole = json.loads(first.playbook.read_bytes())
+    whole["sections"][PAT].append({"text": "Ask first."})
+    first.playbook.write_text(json.dumps(whole))
+    first.share("Added by hand")
+    second.pull()
+    assert [text for text, *_ in second.counts().values()] == ["Run the tests.", "Ask first."]
+
+
 def test_older_export_takes_later_commits_from_git(first: Clone, tmp_path: Path) -> None:
     first.counted("pat-001", id="s-1")
     export = tmp_path / "export.ndjson"
