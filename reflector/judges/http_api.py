@@ -5,7 +5,7 @@ Invariant: all requests for one question end within its deadline, and every fail
 An answer that was paid for never fails because of fields beside its text.
 
 These failures are tried again (requirement A-17): timeouts, broken connections, 429 and 5xx. Any
-other would fail the same way once more.
+other, and an account without credit, would fail the same way once more.
 """
 
 from __future__ import annotations
@@ -38,8 +38,11 @@ _TOO_LONG = lazy_pattern(
     r"prompt is too long|too many (?:input )?tokens|context (?:window|limit)|maximum context",
     re.I,
 )
-#: The message of an API if the account has no credit left; some APIs send it with status 400.
-_NO_CREDIT = lazy_pattern(r"credit balance|billing|insufficient.(?:quota|funds|credit)", re.I)
+#: The words of an API if the account has no credit left. A busy API may mention billing, too.
+_NO_CREDIT = {
+    400: lazy_pattern(r"credit balance|billing|insufficient.(?:quota|funds|credit)", re.I),
+    429: lazy_pattern(r"credit balance|insufficient.(?:quota|funds|credit)", re.I),
+}
 #: Statuses with which an API refuses every question of ours, and the way out of each.
 _REFUSALS = {
     401: "; check the API key",
@@ -191,8 +194,15 @@ async def _read(response: httpx2.Response) -> None:
 def _is_transient(error: Exception) -> bool:
     """Return whether the same request might be answered later."""
     if isinstance(error, Refused):
-        return error.status == 429 or error.status >= 500
+        is_busy = error.status == 429 and not _lacks_credit(error)
+        return is_busy or error.status >= 500
     return isinstance(error, httpx2.RequestError)
+
+
+def _lacks_credit(error: Refused) -> bool:
+    """Return whether the account has no credit left, so that waiting does not help."""
+    words = _NO_CREDIT.get(error.status)
+    return words is not None and words.search(str(error)) is not None
 
 
 def _rest_in(error: Exception) -> float:
@@ -240,8 +250,7 @@ def _refusal(error: Refused) -> tuple[str, str]:
         return "access", f"HTTP {status}: the API redirects to {origin}, {way_out}"
     said = str(error)
     is_long = status == 413 or (status == 400 and _TOO_LONG.search(said))
-    way_out = SHORTER if is_long else _REFUSALS.get(status, "")
+    refusal = _REFUSALS.get(402 if _lacks_credit(error) else status, "")
+    way_out = SHORTER if is_long else refusal
     stage = "transport" if _is_transient(error) or status == 408 else "request"
-    if status in _REFUSALS or (status == 400 and _NO_CREDIT.search(said)):
-        stage = "access"
-    return stage, f"{said}{way_out}"
+    return "access" if refusal else stage, f"{said}{way_out}"

@@ -35,6 +35,11 @@ def test_question_after_a_failure_is_counted(api: Api, judge: ModelBackend) -> N
     [
         (error(401, message=f"bad {KEY}"), "access", "HTTP 401 api_error: bad [redacted:key]; che"),
         (Behaviour(404, b"nothing here"), "access", "HTTP 404: nothing here; check the model's"),
+        (
+            error(429, "insufficient_quota", message="You exceeded your current quota."),
+            "access",
+            "HTTP 429 insufficient_quota: You exceeded your current quota.; check your account",
+        ),
         (raw([]), "answer", "the API's answer does not contain a message: []"),
         (Behaviour(200, b"<html>"), "answer", "the API's answer is not JSON"),
     ],
