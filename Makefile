@@ -71,8 +71,8 @@ lint: $(STAMP)   ## ruff, formatting and types
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-format: $(STAMP) ## repair what ruff can, and format the code
-	$(BIN)/ruff check --fix .
+format: $(STAMP) ## repair and format the code with ruff
+	$(BIN)/ruff check --quiet --fix-only .
 	$(BIN)/ruff format .
 
 prose: $(STAMP)  ## the limits of plain prose: README, pages, help and messages

@@ -266,9 +266,11 @@ def unmade_homes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 @pytest.fixture(autouse=True)
 def isolated(monkeypatch: pytest.MonkeyPatch, unmade_homes: Iterator[str]) -> str:
-    """A home for the test, without the variables that reflector or the agent read."""
+    """A home for the test, without the variables that reflector, an agent or a judge read."""
+    prefixes = ("REFLECTOR_", "CLAUDE_", "ANTHROPIC_", "XDG_")
+    of_any_api = ("_API_KEY", "_AUTH_TOKEN", "_BASE_URL", "_MODEL")
     for name in list(os.environ):
-        if name.startswith(("REFLECTOR_", "CLAUDE_", "ANTHROPIC_", "XDG_")):
+        if name.startswith(prefixes) or name.endswith(of_any_api):
             monkeypatch.delenv(name)
     home = next(unmade_homes)
     monkeypatch.setenv("HOME", home)

@@ -276,15 +276,19 @@ def _facts(reader: type, *names: str) -> list[str]:
 
 
 def _apis() -> list[str]:
+    """Return the table of APIs, and the notes in the docstrings of their modules."""
     rows = _table("API", "Key", "Model", "Address")
+    notes = []
     for name in APIS:
         module = import_module(f"reflector.judges.backends.{name}")
+        _, _, note = inspect.cleandoc(module.__doc__ or "").partition("\n\n")
+        notes += ["", " ".join(note.split())] if note else []
         for api in (value for value in vars(module).values() if isinstance(value, Api)):
             keys = ", ".join(f"`{variable}`" for variable in api.keys)
             models = ", ".join(f"`{text}`" for text in (*api.models, api.model))
             urls = ", ".join(f"`{text}`" for text in (*api.urls, api.url))
             rows.append(f"| `{name}` | {keys} | {models} | {urls} |")
-    return rows
+    return rows + notes
 
 
 def _findings() -> list[str]:

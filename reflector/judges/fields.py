@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from reflector.prices import Usage
@@ -39,11 +40,12 @@ def usage_in(tokens: Any, *names: str, cached_in_input: bool = False) -> Usage:
     it. The name of a missing count is "". A count that is not a whole number, or is too large, is
     read as 0.
 
-    cached_in_input  whether the count of the input contains the tokens that were read
+    cached_in_input  whether the count of the input contains the tokens read from and written to the
+                     cache
     """
     counts = [value_at(tokens, *name.split(".")) for name in names]
     whole = [count if type(count) is int and 0 <= count <= _MOST_TOKENS else 0 for count in counts]
     usage = Usage(*whole)
     if not cached_in_input:
         return usage
-    return Usage(max(0, usage.input - usage.cache_read), *whole[1:])
+    return replace(usage, input=max(0, usage.input - usage.cache_read - usage.cache_write))

@@ -34,6 +34,12 @@ from pathlib import Path  # noqa: E402
 
 MODE = kept("mode").split(",")
 TOKENS = {"input": 1000, "output": 20}
+COPILOT_TOKENS = {
+    "inputTokens": 1300,
+    "outputTokens": 20,
+    "cacheReadTokens": 100,
+    "cacheWriteTokens": 200,
+}
 TROUBLE = {
     "claude": {
         "out": ("Not logged in · Please run /login"),
@@ -83,7 +89,7 @@ def printed(text: str, error: str) -> list[dict[str, object]]:
             return [{"type": "session.error", "data": {"message": error}}]
         Path(sys.argv[sys.argv.index("--usage-output-file") + 1]).write_text(
             json.dumps(
-                {"modelMetrics": {"m": {"usage": {"inputTokens": 1000, "outputTokens": 20}}}}
+                {"modelMetrics": {"m": {"usage": COPILOT_TOKENS}}}
             )
         )
         return [{"type": "assistant.message", "data": {"content": text, "model": "m"}}]

@@ -28,7 +28,12 @@ API = Api(
     urls=("CHAT_BASE_URL",),
 )
 PRICES = (Price("small-2", "1", "2", read="0.5"),)
-_COUNTS = ("prompt_tokens", "completion_tokens", "prompt_tokens_details.cached_tokens")
+_COUNTS = (
+    "prompt_tokens",
+    "completion_tokens",
+    "prompt_tokens_details.cached_tokens",
+    "prompt_tokens_details.cache_write_tokens",
+)
 #: The ends of an answer in the words of `Reply`, by the words of the API.
 _ENDS = {"stop": "end_turn", "length": "max_tokens", "content_filter": "refusal"}
 

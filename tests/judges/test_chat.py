@@ -24,7 +24,7 @@ def said(end: str = "stop") -> dict[str, Any]:
         "usage": {
             "prompt_tokens": 1_000_000,
             "completion_tokens": 5,
-            "prompt_tokens_details": {"cached_tokens": 400_000},
+            "prompt_tokens_details": {"cached_tokens": 400_000, "cache_write_tokens": 200_000},
         },
     }
 
@@ -46,8 +46,8 @@ def test_answer_has_tokens_and_price(api: Api, judge: ModelBackend) -> None:
     api.does = [raw(said())]
     given = judge.complete("Judge this.")
     assert (given.text, given.model) == ("{}", "small-2")
-    tokens = Usage(600_000, 5, 400_000).meta()
-    assert given.meta.items() >= (tokens | {"cost_usd": "0.800010"}).items()
+    tokens = Usage(400_000, 5, 400_000, 200_000).meta()
+    assert given.meta.items() >= (tokens | {"cost_usd": "0.850010"}).items()
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,7 @@
-"""The judge `anthropic`: a model behind the Messages API, which `messages_api.py` asks."""
+"""The judge `anthropic`: a model behind the Messages API, which `messages_api.py` asks.
+
+reflector sends `ANTHROPIC_AUTH_TOKEN` as a bearer token.
+"""
 
 from __future__ import annotations
 
