@@ -88,9 +88,7 @@ def printed(text: str, error: str) -> list[dict[str, object]]:
         if error:
             return [{"type": "session.error", "data": {"message": error}}]
         Path(sys.argv[sys.argv.index("--usage-output-file") + 1]).write_text(
-            json.dumps(
-                {"modelMetrics": {"m": {"usage": COPILOT_TOKENS}}}
-            )
+            json.dumps({"modelMetrics": {"m": {"usage": COPILOT_TOKENS}}})
         )
         return [{"type": "assistant.message", "data": {"content": text, "model": "m"}}]
     if NAME == "opencode":
