@@ -134,26 +134,27 @@ def page_facts(
     look: Look,
     judged: Judged,
 ) -> PageFacts:
-    """Return the facts of a page."""
+    """Return the facts of a page. Sessions without a known start count only in `sessions`."""
     counts = _count_lines(project, advice.lines, look)
     missing = missing_paths(project.root, (line.text for line in advice.rules))
     rules = [
         _rule(line, counts.by_rule[counted_rule(line).key], judged, missing)
         for line in advice.rules
     ]
-    words = results(rules, judged.sessions)
-    starts = [start for start in counts.starts if start is not None]
+    result_by_place = results(rules, judged.sessions)
+    starts = [*filter(None, counts.starts)]
     edited = last_edit(project.root, [name for name in advice.files if name != PLAYBOOK])
+    since_edit = None
+    if edited is not None and starts:
+        since_edit = sum(start >= edited for start in starts)
     return PageFacts(
         files=tuple(_file(name, advice) for name in advice.files),
-        rules=tuple(replace(rule, result=words.get(rule.place, "")) for rule in rules),
+        rules=tuple(replace(rule, result=result_by_place.get(rule.place, "")) for rule in rules),
         facts=tuple(_headings(advice.lines, counts.used)),
         repeated=tuple(_repeated(row, rules) for row in counts.repeated),
         sessions=len(counts.starts),
         first=min(starts).astimezone().date() if starts else None,
-        since_edit=None
-        if edited is None or not starts
-        else sum(start >= edited for start in starts),
+        since_edit=since_edit,
         agent=_agent_of(look.sessions),
     )
 

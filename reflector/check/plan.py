@@ -50,20 +50,23 @@ class Typed(NamedTuple):
     learns: bool = False
     again: bool = False
 
-    def words(self, *options: str) -> list[str]:
-        """Return the words of a command about the same files and sessions, with these options."""
+    def words(self) -> list[str]:
+        """Return the words of a command about the same files and sessions."""
         words = ["check", *(quote(str(path)) for path in self.files)]
         if self.most != MOST_SESSIONS:
             words += ["-n", str(self.most)]
         if self.since is not None:
             words += ["--since", f"{self.since:%Y-%m-%d}"]
-        return [*words, *options]
+        return words
 
     def asking(self, judge: str | None) -> list[str]:
         """Return the words of a command that asks a judge; with None, the judge of the settings."""
-        learn = ["--learn"] if self.learns else []
-        again = ["--retry-failed"] if self.again else []
-        return self.words(*learn, *again, *(["--judge", quote(judge)] if judge else ["--yes"]))
+        words = self.words()
+        if self.learns:
+            words.append("--learn")
+        if self.again:
+            words.append("--retry-failed")
+        return [*words, "--judge", quote(judge)] if judge else [*words, "--yes"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,14 +156,13 @@ def ask_planned(
     project: Project,
     lines: Sequence[Line],
     look: Look,
-    typed: Typed,
     advance: Callable[[Decimal], object],
 ) -> checks.Ran:
     """Ask the judges as planned. The arguments and errors are as for `checks.check_sessions`."""
     config = replace(project.config, request_tokens=min(ROOM, project.config.request_tokens))
     plan = look.plan
     asking = checks.Asking(
-        plan.total.questions, most_at_once(plan.shares), typed.learns, typed.again
+        plan.total.questions, most_at_once(plan.shares), look.typed.learns, look.typed.again
     )
     backend = backend_of(config, project.root)
     rules = [line for line in lines if line.is_rule]

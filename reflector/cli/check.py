@@ -119,7 +119,7 @@ def check(
         look = look_at(project, advice.lines, typed, each=_EACH)
     ran = checks.Ran()
     if not dry_run and _may_ask(typed, yes=yes):
-        ran = _ask(place, project, advice.lines, look, typed, yes=yes)
+        ran = _ask(place, project, advice.lines, look, yes=yes)
     facts, document = answer_of(project, advice, look, ran)
     absent = _absent_words(judge, look, ran)
     if not place.answers(document):
@@ -198,7 +198,7 @@ def _with_judge(place: Place, named: str | None) -> Project:
 
 
 def _ask(
-    place: Place, project: Project, lines: tuple[Line, ...], look: Look, typed: Typed, *, yes: bool
+    place: Place, project: Project, lines: tuple[Line, ...], look: Look, *, yes: bool
 ) -> checks.Ran:
     """Ask the judges about the planned sessions if the user agrees.
 
@@ -208,7 +208,7 @@ def _ask(
     if not (plan.files or plan.lacks):
         return checks.Ran()
     cost = cost_words(plan)
-    with one_run(place, typed.judge, cost, yes=yes) as is_agreed:
+    with one_run(place, look.typed.judge, cost, yes=yes) as is_agreed:
         if not plan.files:
             return checks.Ran()
         if not is_agreed:
@@ -219,7 +219,7 @@ def _ask(
                 bar.label = f"checking, ${spent:.2f}"
                 bar.update(1)
 
-            return ask_planned(project, lines, look, typed, advance)
+            return ask_planned(project, lines, look, advance)
 
 
 def _notes(
@@ -240,19 +240,20 @@ def _notes(
             names = " and ".join(bullet.name for bullet in pair.bullets)
             yield f"{pair.kind}: {names}: {pair.why}"
     elif unread:
-        others = counted(len(unread) - 1, "other note")
-        all_notes = place.command(*typed.words("--all"))
-        yield f"{unread[0]}; to see {others}: {all_notes}" if len(unread) > 1 else unread[0]
+        first, *others = unread
+        all_notes = place.command(*typed.words(), "--all")
+        number = counted(len(others), "other note")
+        yield f"{first}; to see {number}: {all_notes}" if others else first
     yield from map(named, ran.failed)
     yield from ran.notes
-    found = answer.found
-    if found is not None and ran.asked:
-        yield spent_words(found)
-    if found is not None and (dropped := sum(line.dropped for line in found.lines)):
-        yield (
-            f"reflector ignored {counted(dropped, 'answer')}, because an answer counts only if its "
-            "quote is in the session."
-        )
+    if (checked := answer.found) is not None:
+        if ran.asked:
+            yield spent_words(checked)
+        if dropped := sum(line.dropped for line in checked.lines):
+            yield (
+                f"reflector ignored {counted(dropped, 'answer')}, because an answer counts only if "
+                "its quote is in the session."
+            )
     if answer.unanswered:
         number = counted(answer.unanswered, "session")
         again = place.command(*typed._replace(again=True).asking(typed.judge))

@@ -108,7 +108,7 @@ def trajectory(
             except Mistake as mistake:
                 report.failed += [f"{where}: {mistake}" for where, _ in of_dataset]
                 continue
-            place.write(own)
+            place.write(own)  # a user may have edited its playbook.json
             for judged in judge_cases(own, backend, builder, of_dataset):
                 bar.update(1)
                 report.add(name, judged)

@@ -361,23 +361,24 @@ def _state_words(asked: Question, row: BulletRow) -> str:
 
 
 def _why(step: Step) -> str:
-    """Return why a step counts or does not count: its judge, the reason, and the quoted words."""
-    said = (
+    """Return why a step counts or does not count: the reason against it, the judge and its reason,
+    the quote with its speaker, and that the agent called the rule wrong.
+    """
+    quoted = (
         f'{step.words or "unknown speaker"}, turn {step.turn}: "{step.quote}"' if step.quote else ""
     )
-    wrong = ""
+    called_wrong = ""
     if step.said_wrong is not None:
         from reflector.transcripts.citations import CALLED_WRONG
 
         reason = f": {step.said_wrong}" if step.said_wrong else ""
-        is_said = (step.rationale or "").startswith(CALLED_WRONG)
-        wrong = "" if is_said else f"({CALLED_WRONG}{reason})"
-    broken = "(not followed)" if step.followed == "no" else ""
+        is_in_rationale = (step.rationale or "").startswith(CALLED_WRONG)
+        called_wrong = "" if is_in_rationale else f"({CALLED_WRONG}{reason})"
+    not_followed = "(not followed)" if step.followed == "no" else ""
     uncounted = f"[{step.uncounted}]" if step.uncounted else ""
-    without = f"({WITHOUT_A_QUOTE})" if step.unquoted else ""
-    return " ".join(
-        filter(None, (uncounted, step.model, without, step.rationale, broken, said, wrong))
-    )
+    unquoted = f"({WITHOUT_A_QUOTE})" if step.unquoted else ""
+    parts = (uncounted, step.model, unquoted, step.rationale, not_followed, quoted, called_wrong)
+    return " ".join(filter(None, parts))
 
 
 @click.command()

@@ -153,7 +153,7 @@ def _refuse_others(place: Place, file: Path) -> None:
 
 
 def _name_rules(place: Place, files: Sequence[Path], *, dry_run: bool) -> AdoptedJson:
-    """Give names to the rules of files that an agent loads, and print them."""
+    """Give names to the rules of files that an agent loads, and print the result."""
     project = place.project()
     positions = range(0)
     with place.reading() as ledger:

@@ -296,8 +296,8 @@ def _restore(place: Place, entry: Entry, displaced: Path | None = None) -> bool:
     Raises: LedgerGone, LedgerError, OSError.
     """
     end = notes.copy_end(place.root)
-    is_empty = displaced is not None and _is_empty(place.file)
-    state = "is gone" if displaced is None else "is empty" if is_empty else "was replaced"
+    replaced = "is empty" if _is_empty(place.file) else "was replaced"
+    state = "is gone" if displaced is None else replaced
     is_same = bool({*notes.commits_of(place.root)} & {*entry.commits})
     try:
         displaced_name = None if displaced is None else displaced.name

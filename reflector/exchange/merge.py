@@ -290,8 +290,11 @@ class _Merging:
     def _append_record(
         self, last: Stored, present: list[_PresentEvent], models: Mapping[str, str]
     ) -> None:
-        """Append the `ledger.merged` of a page. `last` is the last event of the page, and `models`
-        are the models that the file names for windows here.
+        """Append the `ledger.merged` of a page, whose new events were just appended.
+
+        last     the last event of the page; the file is merged up to it
+        present  the events of the page that were not appended
+        models   the models that the file names for windows here
         """
         upto = self.survey.header._replace(position=last.position, chain=last.chain)
         names = dict(self.survey.our_names)

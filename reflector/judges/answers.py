@@ -395,9 +395,13 @@ def _whole_object(text: str) -> dict[str, Any] | None:
 
 
 def _braced(text: str, position: int = 0, *, entries: bool = False) -> Iterator[dict[str, Any]]:
-    """Yield the objects from left to right. A damaged object is skipped up to its closing brace. A
-    damaged one of `entries`, which contain no objects, is skipped up to the next opening brace.
+    """Yield the sound objects of a text from left to right.
+
+    After a damaged object, the search continues after its closing brace, so that a part of this
+    object is not yielded. With `entries`, no object contains another one, so the search continues
+    at the next opening brace.
     """
+    # The number of characters that failed attempts may read, because a hostile text has many.
     budget = 16 * len(text) + 4_000_000
     count = 0
     while count < _MAX_OBJECTS and budget > 0:
@@ -409,7 +413,7 @@ def _braced(text: str, position: int = 0, *, entries: bool = False) -> Iterator[
             try:
                 value, position = _DECODER.raw_decode(text, start)
             except json.JSONDecodeError as error:
-                # the error counts the lines before it
+                # The error also counts the lines before it, which is faster.
                 budget -= error.pos - start + error.pos // 8 + 100
             except RecursionError:
                 budget -= 100_000

@@ -178,7 +178,7 @@ class Projector:
 
     def _write_windows(self, windows: Mapping[str, _Window]) -> None:
         """Insert the new windows, and change those that are in the table, except completed ones,
-        which never change. To the attempts of a window in the table, the new ones are added.
+        which never change. A change adds its attempts to those in the table.
         """
         opened: list[tuple[object, ...]] = []
         moved: list[tuple[object, ...]] = []

@@ -88,13 +88,13 @@ class Ledger(Reader):
         keeps_copy: bool = True,
     ) -> Self:
         """Open a ledger by its SQLAlchemy URL, or in the database of an SQLAlchemy engine. Create
-        or upgrade it on first use.
+        or upgrade it on first use. A SQLite ledger that was lost is not created again.
 
         Only its owner can read a new SQLite file. With `keeps_copy`, an older SQLite ledger is
-        copied beside itself before its upgrade. With `accepts_newer`, tables with the mark of a
-        newer version do not prevent opening, until `repair_triggers` accepts them.
+        copied beside itself before its upgrade. With `accepts_newer`, the ledger is opened even if
+        a newer version filled its tables; `repair_triggers` marks them as this version's.
 
-        Raises: LedgerUnavailable, LedgerTooNew, LedgerCorrupt or LedgerLocked.
+        Raises: LedgerUnavailable, LedgerTooNew, LedgerGone, LedgerCorrupt or LedgerLocked.
         """
         engine = open_engine(database)
         try:

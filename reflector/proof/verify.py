@@ -244,8 +244,9 @@ class Walk:
         self.position = 0
         #: The tables that result from the events, if all events can be read.
         self.rebuilt: Rebuilt | None = None
-        #: The chain of the previous event as stored, and as computed here from all events so far.
+        #: The chain of the previous event, as it is stored.
         self._chain = ""
+        #: The same chain, as it is computed here from all events so far.
         self._link = b""
         self._recorded_at = ""
         #: The meta of the previous event and its hash, because most events have the same meta.
@@ -254,6 +255,7 @@ class Walk:
         #: The id of the previous event if it moved the playbook to another ledger.
         self._moved: str | None = None
         self._erased_ids: set[str] = set()
+        #: The ids of events without effect that a retraction accepted.
         self._set_aside_ids: set[Any] = set()
         #: The computed heads at the positions of the anchors.
         self._passed: set[Anchor] = set()

@@ -596,24 +596,25 @@ def _reparse(
     old = _last_reading(ledger, story)
     old_tags: list[Any] = [tag.facts for tag in tags_of(ledger, old)] if old else []
     before = _read_tags(old_tags)
-    unreadable = Reparsed(recorded.event_id, recorded.session_id, "unreadable", before, before)
+    same = Reparsed(recorded.event_id, recorded.session_id, "same", before, before)
+    unreadable = replace(same, reading="unreadable")
     # A reading of an earlier version stays valid. An answer that was refused is still refused.
     if parsed.failed or (old is None and fault_in(ledger, answer, parsed)):
         return unreadable
     session = Session.read(ledger, recorded)
     try:
         ground = grounded(ledger, session, answer, parsed.tags, config)
-    except (OSError, UnknownTranscript):
-        said = [(name, words.removesuffix(_UNCOUNTED)) for name, words in before]
-        is_same = old is not None and said == [*_usable_tags(parsed, {})]
-        return replace(unreadable, reading="same") if is_same else unreadable
+    except (OSError, UnknownTranscript):  # without the session, only the tags are compared
+        old_verdicts = [(name, words.removesuffix(_UNCOUNTED)) for name, words in before]
+        is_same = old is not None and old_verdicts == [*_usable_tags(parsed, {})]
+        return same if is_same else unreadable
     after = _usable_tags(parsed, _grounds_of_counting(ground.grounds, old_tags))
     if old and before == after:
-        return replace(unreadable, reading="same")
+        return same
     if not dry_run:
         events = _new_reading(ledger, recorded, old, answer, parsed, ground)
         ledger.append([*events, *retractions_by_person(ledger, session, events)])
-    return replace(unreadable, reading="read" if old is None else "changed", after=after)
+    return replace(same, reading="read" if old is None else "changed", after=after)
 
 
 def _grounds_of_counting(

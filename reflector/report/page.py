@@ -66,6 +66,7 @@ class Trial(NamedTuple):
 class Page:
     """The report of the present or of a past moment.
 
+    position   of the last event; `chain` is its hash, and "" for a past moment
     at         the time at which the last event was recorded
     since      the moment from which changes are counted, as the user gave it
     changes    the rules that changed; those with a change other than their counts come first
@@ -120,7 +121,7 @@ class Page:
         self.at = _last_time(ledger, then)
         week_ago = datetime.fromisoformat(self.at) - timedelta(days=_DAYS)
         self.since = since or f"{week_ago:%Y-%m-%dT%H:%MZ}"
-        first, _ = span_of(ledger, f"{self.since}..{then.position}")
+        after, _ = span_of(ledger, f"{self.since}..{then.position}")
         self.rules = rules_of(listed, checked, config.finding_rates)
         self.checks = checked
         self.asked = _asked(checked)
@@ -131,9 +132,11 @@ class Page:
         lists = (self.contested, self.harming, self.context.wasted)
         linked = (rule for rules in lists for rule in rules[:MOST_LINKS])
         names = {rule.row.name for rule in chain(self.rules[:MOST_RULES], linked)}
+        shown = [rule for rule in self.rules if rule.row.name in names]
+        # For `overruled`, these are also the steps of other rules.
         steps = steps_of(ledger, then, names)
-        self.shown = _with_history(ledger, then, self.rules, {name: steps[name] for name in names})
-        self.changes = sorted(_changes(ledger, first, then), key=_most_changed)
+        self.shown = _with_history(ledger, then, shown, steps)
+        self.changes = sorted(_changes(ledger, after, then), key=_most_changed)
         self.weeks = weeks(ledger, then)
         self.known = sum(week.sum("known") for week in self.weeks)
         self.waiting = None if self.is_past else waiting(ledger, command)
@@ -145,8 +148,8 @@ class Page:
         lessons = lesson_book(past or ledger)
         self.lessons = sorted(lessons, key=lambda lesson: -lesson.effectiveness)
         self.trial = _trial(ledger, project, past)
-        self.memory = memory_of(project, ledger, first, then.position, is_past=self.is_past)
-        self.summary = summary_of(ledger, then, self.since, first)
+        self.memory = memory_of(project, ledger, after, then.position, is_past=self.is_past)
+        self.summary = summary_of(ledger, then, self.since, after)
 
     @property
     def anchors(self) -> set[str]:
@@ -163,18 +166,14 @@ def _last_time(ledger: Ledger, then: Past) -> str:
 def _with_history(
     ledger: Ledger, then: Past, rules: Sequence[Rule], steps: Mapping[str, Sequence[Step]]
 ) -> list[Rule]:
-    """Return the rules that have steps, with their steps and texts."""
+    """Return the rules with their steps and texts."""
     texts = texts_of(ledger, then)
-    return [
-        rule._replace(steps=steps[rule.row.name], texts=texts[rule.row.name])
-        for rule in rules
-        if rule.row.name in steps
-    ]
+    return [rule._replace(steps=steps[rule.row.name], texts=texts[rule.row.name]) for rule in rules]
 
 
-def _changes(ledger: Ledger, first: int, then: Past) -> Iterator[Changed]:
+def _changes(ledger: Ledger, after: int, then: Past) -> Iterator[Changed]:
     """Yield the changes since a position, without the rules that came, went and were not judged."""
-    for changed in difference(ledger, first, then.position).bullets:
+    for changed in difference(ledger, after, then.position).bullets:
         if changed.change != CAME_AND_WENT or changed.sessions:
             yield changed
 

@@ -459,11 +459,11 @@ class Pipeline:
         return projects if users is None else [*projects, users]
 
     def finish(self, *, retry: Retry = "due") -> None:
-        """Finish pending work, and add the results to `reflected`. Questions to a model wait for
-        `ask_model`, which does not hold the project's lock.
+        """Judge the waiting windows, and add the results to `reflected`. Windows for a model wait
+        for `ask_model`, which does not hold the project's lock.
 
-        Outcomes of lessons from the sessions' own tests, and requested changes, are recorded first,
-        while a window is open.
+        Before that, the outcomes of lessons and the wishes of the user are recorded from the new
+        windows, because a judged window is not looked up again.
         """
         from reflector.curator import listening
         from reflector.playbook_files.watching import rules_in_files

@@ -564,27 +564,35 @@ def _of_ledger(folder: Path) -> Known | None:
 
 
 def keep_ranks(root: Path, ledger: Ledger, config: Config, book: LessonBook | None) -> None:
-    """Leave the facts of the ranking, and the best lessons, for the sessions that start next."""
+    """Leave the facts of the ranking, and the best lessons, for the sessions that start next.
+
+    The file is written only if something changed that these facts depend on.
+    """
     from reflector.ledger.usage import told_texts, usage_at
 
     best = book.best() if book else ()
-    own = [lesson for lesson in best if lesson.bullet is None and lesson.kind != "summary"]
+    # A lesson that became a bullet is shown as this bullet.
+    shown = [lesson for lesson in best if lesson.bullet is None and lesson.kind != "summary"]
     lessons = [
         [lesson.id, quote(lesson.text, 300), lesson.successes, lesson.failures]
-        for lesson in own[:_MOST_LESSONS]
+        for lesson in shown[:_MOST_LESSONS]
     ]
     updated_at = ledger.updated_at()
     headings = headings_of(ledger)
     pinned = pinned_names(config.pinned, ledger.rows())
     basis = [list(pinned), updated_at, told_texts(ledger) // TURN, lessons]
     kept = _kept_ranks(root)
-    # Without pinned bullets, tellings and lessons, the hook needs no file.
+    # Without a file, the hook assumes no pinned bullet, no shown text and no lesson.
     is_same = kept.get("of", [[], updated_at, 0, []]) == basis
     if is_same and kept.get("headings", {}) == headings:
         return
     ranking = ranking_facts(usage_at(ledger), pinned)
-    content = {"of": basis, "told": dict(ranking.told), "idle": dict(ranking.idle)}
-    content["headings"] = headings
+    content = {
+        "of": basis,
+        "told": dict(ranking.told),
+        "idle": dict(ranking.idle),
+        "headings": headings,
+    }
     handover.write_own(os.fspath(root), RANKS, json.dumps(content).encode())
 
 

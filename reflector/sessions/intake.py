@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from hashlib import sha256
 from itertools import chain, takewhile
 from pathlib import Path
@@ -169,11 +169,12 @@ def take_in(
         OSError, UnknownTranscript: the file cannot be read, or is not a transcript
         LedgerError: the window cannot be appended
     """
+    record = partial(_record, ledger, source, window, scanned, projects_names, rules, loaded)
     try:
-        return _record(ledger, source, window, scanned, projects_names, rules, loaded)
+        return record()
     except Conflict:
         # Another machine has just recorded the same window, so its records are now known.
-        return _record(ledger, source, window, scanned, projects_names, rules, loaded)
+        return record()
 
 
 def _record(
@@ -186,10 +187,12 @@ def _record(
     loaded: LoadedRules | None,
 ) -> Taken:
     """Record the source's window, as `take_in` describes it. Nothing is recorded if no record is
-    new, or if the window does not concern this playbook.
+    new, or if the window does not concern this playbook. An outcome is recorded only for the main
+    conversation, and only once for each record.
     """
     reading = _read_source(ledger, source, mode, scanned)
     nothing_new = Taken(reading.session_id, None, 0, (), reading.scan)
+    # The user's own playbook has only windows with its bullets, so it does not record copies.
     copied = _copied_event(reading) if projects_names is None else []
     if not reading.keys:
         if copied:

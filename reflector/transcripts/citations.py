@@ -138,8 +138,8 @@ def _citations(text: str, form: re.Pattern[str]) -> Iterator[re.Match[str]]:
     if form.search(text) is None:
         return
     for line in _unfenced_lines(text):
-        plain = CITED.sub(r"[\1]", line)
-        if _BULLET_LINE.match(plain) or _is_link_target(plain):
+        without_reasons = CITED.sub(r"[\1]", line)
+        if _BULLET_LINE.match(without_reasons) or _is_link_target(without_reasons):
             continue
         for citation in form.finditer(line):
             is_name = len(citation[1]) <= _MAX_NAME

@@ -75,7 +75,7 @@ class _Chain:
     unread     the last results before the first citation
     runs       how checks and commands ended
     last_text  the agent's last words, "" after those of a user
-    asked_at   the place of the user's last message, if it asks for words
+    wants_words_at  the place of the user's last message, if it asks for words
     """
 
     at: int = 0
@@ -86,7 +86,7 @@ class _Chain:
     unread: deque[_Ended] = field(default_factory=deque)
     runs: deque[_Run] = field(default_factory=deque)
     last_text: str = ""
-    asked_at: int | None = None
+    wants_words_at: int | None = None
 
     def release(self, *, at_once: bool = False) -> Iterator[Citation]:
         """Yield, once, each citation that no later message can affect. With `at_once`, yield all.
@@ -220,13 +220,14 @@ def _is_repeated(citation: Citation, chain: _Chain) -> bool:
 def _open(chain: _Chain, bullet: Bullet, text: str) -> Citation:
     """Return a citation that begins at the present message of a chain."""
     forbids = bullet.section == "mis" or expression("forbids").search(bullet.text) is not None
+    wants_words_at = chain.wants_words_at
     other_places = [place for name, place in chain.cited_at.items() if name != bullet.name]
     return Citation(
         name=bullet.name,
         about=stance(bullet.text),
         forbids=forbids,
         declined=declines(bullet.name, text),
-        answers=chain.asked_at is not None and chain.at - chain.asked_at <= BEFORE,
+        answers=wants_words_at is not None and chain.at - wants_words_at <= BEFORE,
         red=chain.red(),
         turn=chain.turn,
         at=chain.at,
@@ -268,22 +269,23 @@ def _take_result(chain: _Chain, result: ToolResult) -> None:
 
 
 def _take_person(chain: _Chain, message: Message) -> None:
-    """End the steps of all citations, count a turn, read the results beside your words, and add
-    your words to the citations.
+    """End the steps of all citations, and add the user's words to each citation as a reply. Results
+    in the message are read before its words.
     """
     refuses = message.origin == "refusal"
     if not refuses:  # a refusal is not a turn of its own; the next message is
         chain.turn += 1
         chain.cited_at.clear()
-        chain.asked_at = chain.at if expression("wants-words").search(message.text) else None
+        wants_words = expression("wants-words").search(message.text)
+        chain.wants_words_at = chain.at if wants_words else None
     for citation in chain.citations:
         citation.is_open = False
     for result in message.results:
-        if not result.is_error:  # an error here is your refusal, and not how the command ended
+        if not result.is_error:  # an error here is the user's refusal, not the end of the command
             _take_result(chain, result)
     if message.text.strip() and chain.citations:
-        is_asked = expression("question-mark").search(chain.last_text) is not None
-        remark = read_remark(message.text, refuses=refuses, answers=is_asked)
+        agent_asked = expression("question-mark").search(chain.last_text) is not None
+        remark = read_remark(message.text, refuses=refuses, answers=agent_asked)
         for citation in chain.citations:
             citation.take_reply(remark)
     chain.last_text = ""
