@@ -1479,8 +1479,8 @@ MUTATIONS = [
     ),
     Mutation(
         CITATIONS,
-        "if _BULLET_LINE.match(plain) or _is_link_target(plain):",
-        "if _is_link_target(plain):",
+        "if _BULLET_LINE.match(without_reasons) or _is_link_target(without_reasons):",
+        "if _is_link_target(without_reasons):",
         CITED,
     ),
     Mutation(CITATIONS, "            fence = mark[1]\n", "            pass\n", CITED),
