@@ -285,7 +285,6 @@ def test_findings_count_once_a_session_if_configured(
     assert lines(fresh)["Run the tests before you commit"]["relevant"] == 3
 
 
-@pytest.mark.slow
 def test_session_counted_by_citation_counts_no_second_time(fresh: Agent) -> None:
     fresh.call("add", "pat", "Run the tests before you commit")
     leave(fresh, "s-5", session("s-5").cites("pat-001"))

@@ -233,7 +233,6 @@ def test_key_e_approves_your_own_text(agent: Agent) -> None:
     assert "Better 1." in agent.call("show", "oth-001").out
 
 
-@pytest.mark.slow
 def test_proposal_decided_meanwhile_is_not_asked(agent: Agent, tmp_path: Path) -> None:
     changes = [Change("add", section="oth", text=f"Advice {n}.") for n in range(2)]
     _, second = proposed(agent, *changes)

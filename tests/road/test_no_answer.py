@@ -191,7 +191,6 @@ def test_check_never_calls_no_answer_unseen(checked: Agent, api: Api, text: str)
     assert checked.call("verify").out == ""
 
 
-@pytest.mark.slow
 def test_check_learns_nothing_from_no_answer(checked: Agent, api: Api) -> None:
     api.else_ = says('{"bullet_tags": [], "proposals": "none"}')
     ran = checked.call("check", "--learn", "--yes", code=1)
