@@ -110,20 +110,6 @@ _BY_HAND = lazy_pattern(
     r"(?P<files>[^.:;`]*)",
     re.IGNORECASE,
 )
-_HAND = lazy_pattern(
-    r"\b(?:never|not|don['’]?t)(?:[ \t]+(?:manually|directly|ever|hand[- ]?))*[ \t]*"
-    rf"(?:{_EDITS})\b"
-    r"(?P<files>[^.:;`]*)",
-    re.IGNORECASE,
-)
-#: A file to add, with an ending that has a sibling.
-_FILE_TO_ADD = lazy_pattern(
-    r"\b(?:use|add|create|write|call|name)(?: (?:an?|the|it|its|config|configuration|file|new))* "
-    r"`(?P<stem>[\w.-]+)\.(?P<ending>jsonc?|ya?ml)`",
-    re.IGNORECASE,
-)
-_AGAINST = lazy_pattern(r"\b(?:never|not|no|avoid|instead|rather)\b|n['’]t\b", re.IGNORECASE)
-_SIBLINGS = {"json": "jsonc", "jsonc": "json", "yml": "yaml", "yaml": "yml"}
 _HAND = lazy_pattern(r"\b(?:manually|by hand|directly|hand[- ]?edit)", re.IGNORECASE)
 #: Kinds of files that programs write, and their patterns.
 _KINDS_OF_FILES = {

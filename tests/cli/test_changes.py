@@ -98,7 +98,6 @@ def _judged(agent: Agent) -> None:
     agent.counted("pat-001", "harmful", id="s-9")
 
 
-_MERGE = ["merge", "pat-001", "pat-002", "--text", "Small tests first."]
 #: What makes an event of each type that changes bullets or counts, after what has to be there
 #: first.
 MADE: dict[str, tuple[list[list[str]], Any]] = {
