@@ -125,7 +125,6 @@ class Loads(NamedTuple):
     memory   files in the user's own folder that the agent writes automatically; `{slug}` is the
              project's folder, with `-` for each character that is not a letter or a digit
     tools    files in that folder that a tool of the agent writes without naming them, by the tool
-    online   the memory that the agent keeps on a server and in no file; "" for none
     """
 
     version: str = ""
@@ -136,7 +135,6 @@ class Loads(NamedTuple):
     above: bool = False
     memory: tuple[Load, ...] = ()
     tools: Mapping[str, str] = MappingProxyType({})
-    online: str = ""
 
     def users_files(self) -> list[Path]:
         """Return the user's own files that exist."""

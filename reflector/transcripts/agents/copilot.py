@@ -79,7 +79,6 @@ class Copilot(Conversation):
         ),
         own=Kept("COPILOT_HOME", ".copilot", ""),
         user=(Load("copilot-instructions.md"), Load("instructions/**/*.instructions.md")),
-        online="Copilot Memory, which GitHub keeps for a repository",
         imports=5,
     )
 
