@@ -117,6 +117,9 @@ class Question:
 
     `playbook.rows()` returns the bullets; `row.is_rule` is false for a removed or merged one.
     `use(ledger, past).bullets[row.name]` of reflector/audit/citations.py is the use of a bullet.
+    `names_in_window(window)` of reflector/reflection/window.py returns the bullets that a session
+    cites in one of its `ledger.events(types=WINDOW_TYPES, upto=past.position)`. Omit a window if
+    `past.is_active(window.event_id)` is false, and add `past.heirs(name)` of each name.
 
     moment  in the user's words; None for now
     then    the playbook of the moment; None for now

@@ -8,7 +8,6 @@ import re
 import shlex
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import click
@@ -18,33 +17,25 @@ import reflector as reflector_package
 from reflector.__main__ import main
 from reflector.cli.app import Place, reflector, run
 from reflector.cli.options import NAME, bullet_named
-from reflector.cli.table import COMMANDS, FORMER, GROUPS, MORE, SYNONYMS
+from reflector.cli.table import FORMER, GROUPS, MORE, SYNONYMS
 from reflector.ledger.store import Ledger
+from tests.cli.commands import EVERY, QUESTIONS, examples
 from tests.cli.conftest import tamper
 from tests.conftest import first_fast
 from tests.ledger.events import added
 from tests.road.agent import REFLECTOR, Agent
 
-QUESTIONS = (
-    *(
-        "list",
-        "log",
-        "status",
-        "show pat-001",
-        "blame pat-001",
-        "show s-1",
-        "export",
-        "verify",
-        "rebuild --check",
-    ),
-    *(
-        "stats --doubles",
-        "stats",
-        "diff 0..",
-        "list --counting once_per_session",
-        "ledger policy",
-        "ledger head",
-    ),
+#: Calls of questions beside the first example of each.
+FURTHER = (
+    "status",
+    "show s-1",
+    "export",
+    "verify",
+    "rebuild --check",
+    "stats --doubles",
+    "diff 0..",
+    "list --counting once_per_session",
+    "ledger policy",
     "sql SELECT(1)",
 )
 #: Commands that repair or judge, and find nothing to do.
@@ -59,22 +50,6 @@ REPAIRS = (
     "undo",
     "ledger restore nothing.backup",
 )
-
-
-def own(name: str) -> click.Command:
-    return reflector.get_command(click.Context(reflector), name)
-
-
-def walked(path: str, command: click.Command) -> Iterator[tuple[str, click.Command]]:
-    """A command and its subcommands, each with the words that call it."""
-    yield path, command
-    if isinstance(command, click.Group):
-        for name, inner in command.commands.items():
-            yield from walked(f"{path} {name}", inner)
-
-
-#: Every command and subcommand.
-EVERY = {path: command for name in COMMANDS for path, command in walked(name, own(name))}
 
 
 @pytest.mark.parametrize("path", EVERY)
@@ -103,14 +78,13 @@ def test_a_command_accepts_the_examples_of_its_help(
     for file in ("session.jsonl", "playbook.json", "CLAUDE.md", "ledger.ndjson", "ledger.backup"):
         (tmp_path / file).touch()
     (tmp_path / "trajectories.jsonl").touch()
-    examples = [line.strip() for line in (EVERY[path].epilog or "").splitlines()[2:]]
-    typed = path.removesuffix(" NAME")
-    assert examples
-    for example in examples:
-        assert example.startswith(f"reflector {typed}")
-        words = shlex.split(re.sub(r"[<>]+ [\w.]+$", "", example.removeprefix("reflector ")))
+    calls = examples(path)
+    typed = path.removesuffix(" NAME").split()
+    assert calls
+    for words in calls:
+        assert words[: len(typed)] == typed
         above = click.Context(reflector, obj=Place(tmp_path))
-        EVERY[path].make_context(path, words[typed.count(" ") + 1 :], above)
+        EVERY[path].make_context(path, words[len(typed) :], above)
 
 
 #: The most names of options that the whole program has.
@@ -208,8 +182,8 @@ def test_former_name_exits_2_with_the_new_one(
     assert run([*gone.split(), "x"]) == 2
     assert f"`reflector {gone}` is now `reflector {now}`" in capsys.readouterr().err
     name, *rest = now.removeprefix("--user ").split()
-    inner = getattr(own(name), "commands", {}).get(rest[0]) if rest else None
-    options = {option for one in (inner or own(name)).params for option in one.opts}
+    command = EVERY.get(" ".join([name, *rest[:1]]), EVERY[name])
+    options = {option for one in command.params for option in one.opts}
     assert {word for word in rest if word.startswith("--")} <= options
 
 
@@ -293,11 +267,11 @@ def test_verify_is_silent_until_history_was_changed(
     assert all(";" in line for line in told.splitlines())
 
 
-@pytest.mark.parametrize("question", [*QUESTIONS, *REPAIRS])
+@pytest.mark.parametrize("question", [*QUESTIONS, *FURTHER, *REPAIRS])
 def test_a_question_where_nothing_is_leaves_nothing_behind(tmp_path: Path, question: str) -> None:
     agent = Agent.bare(tmp_path)
     for as_json in ([], ["--json"]):
-        ran = agent.call(*question.split(), *as_json, code=None)
+        ran = agent.call(*shlex.split(question), *as_json, code=None)
         assert ran.code in (0, 2) or (ran.code == 1 and question in REPAIRS)
         assert "Traceback" not in ran.err
     assert list(agent.project.iterdir()) == list(agent.home.iterdir()) == []
@@ -434,7 +408,7 @@ def test_daily_commands_open_no_connection(
     """An audit hook of the interpreter sees every connection, of whatever library."""
     agent.call("install")
     others = ("add pat x|status|doctor --report|history --dry-run|drain|help anchor").split("|")
-    typed = [one.split() for one in (*others, *QUESTIONS)]
+    typed = [shlex.split(one) for one in (*others, *QUESTIONS, *FURTHER)]
     program = (
         "import sys; from reflector.cli.app import run; seen = set(); sys.addaudithook(lambda "
         "one, _: seen.add(one))\n"
