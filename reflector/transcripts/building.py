@@ -153,6 +153,7 @@ class Conversation(ABC):
     option       the agent's name in `--agent`, if it is not `agent`
     kept         the folders in which the agent keeps its sessions
     loads        the instruction files that the agent loads, as far as they are known
+    tags         the tags that the agent puts around, before or into the words that the user typed
     session_id, agent_id, version   of the file, as far as it was read; "" if no record has it
     model        the name of the current model; "" if no record names it
     heard        texts of our hook, until the next message of the model takes them
@@ -167,6 +168,7 @@ class Conversation(ABC):
     option: ClassVar[str] = ""
     kept: ClassVar[tuple[Kept, ...]] = ()
     loads: ClassVar[Loads] = Loads()
+    tags: ClassVar[str] = ""
     brief = False
     rested_at = -1
 

@@ -2,7 +2,7 @@
 
 Clients put words of other sessions, agents, chats, web pages, hooks and terminals under the name of
 their user, in tags of their own. `speakers.tsv` lists these tags for each client, with the version
-that used them.
+that used them. A reader may name those of its agent instead (`Conversation.tags`).
 
 Invariant: a tag of any client is recognised in the transcripts of every other client. If a whole
 text is inside an unlisted tag, its speaker is unknown. So a tag that a later client adds can hide a
@@ -45,8 +45,14 @@ class ClientText(NamedTuple):
 @cache
 def client_texts() -> list[ClientText]:
     """Return the texts that clients write under their user's name."""
+    from reflector.transcripts.readers import built_in_readers  # readers import this module
+
     rows = Path(__file__).with_name("speakers.tsv").read_text("utf-8").splitlines()[1:]
-    return [ClientText(*row.split("\t")) for row in rows]
+    readers = built_in_readers()
+    return [
+        *(ClientText(*row.split("\t")) for row in rows),
+        *(ClientText(reader.name, "beside", reader.tags) for reader in readers if reader.tags),
+    ]
 
 
 def _texts_of(kind: str) -> list[str]:

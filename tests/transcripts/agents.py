@@ -1,5 +1,6 @@
 """Sessions of other agents, written by hand in the shapes in which their clients keep them. EVERY
-has a builder for each format, and LAST, WHOLE and UNKNOWN have the odd shapes of each format.
+has a builder for each format. LAST, WHOLE and UNKNOWN have the odd shapes of each format, and FORKS
+and SUBAGENTS the sessions that belong to another one.
 """
 
 from __future__ import annotations
@@ -22,6 +23,8 @@ from tests.transcripts.records import (
 )
 
 SESSION = "0199a213-81c0-7800-8aa1-bbab2a035a53"
+PARENT = "0199a213-0000-7000-8000-000000000001"
+CHILD = "0199a213-0000-7000-8000-000000000002"
 
 
 class Session:
@@ -678,4 +681,63 @@ UNKNOWN = [
         Pi().entry("hologram").message("oracle", content="x").entry("usage"),
         {"hologram": 1, "oracle": 1},
     ),
+]
+
+
+def codex_fork(*, with_ids: bool) -> tuple[Session, Session]:
+    parent = Codex(PARENT)
+    parent.cites("pat-001").runs("pytest", "4 passed")
+    if with_ids:
+        for number, record in enumerate(parent.records):
+            record["payload"]["id"] = record["payload"].get("id", f"msg_{number:020d}")
+    fork = Codex(CHILD)
+    fork.records = fork.records[:1]
+    fork.records[0]["payload"]["forked_from_id"] = PARENT
+    fork.records += [
+        {**record, "timestamp": "2026-10-01T00:00:00.000Z"} for record in parent.records
+    ]
+    return parent, fork
+
+
+def pi_fork() -> tuple[Session, Session]:
+    parent = Pi(PARENT)
+    parent.cites("pat-001").runs("pytest", "4 passed")
+    fork = Pi(CHILD)
+    header = {**parent.records[0], "id": CHILD, "parentSession": "1.jsonl"}
+    fork.records = [header, *parent.records[1:]]
+    fork.count = parent.count
+    return parent, fork
+
+
+#: A session, and a session that begins with a copy of it.
+FORKS = [codex_fork(with_ids=True), codex_fork(with_ids=False), pi_fork()]
+
+
+def codex_child() -> Session:
+    session = Codex(CHILD)
+    session.records[0]["payload"] |= {
+        "session_id": PARENT,
+        "thread_source": "subagent",
+        "parent_thread_id": PARENT,
+    }
+    return session
+
+
+def gemini_child() -> Session:
+    session = Gemini(CHILD)
+    session.header["kind"] = "subagent"
+    return session
+
+
+def opencode_child() -> Session:
+    session = OpenCode(CHILD)
+    session.info["parentID"] = PARENT
+    return session
+
+
+#: A session of a subagent, the id of its parent, and its own id.
+SUBAGENTS = [
+    (codex_child(), PARENT, CHILD),
+    (gemini_child(), CHILD, CHILD),
+    (opencode_child(), PARENT, f"ses_{CHILD}"),
 ]

@@ -14,8 +14,11 @@ from reflector.transcripts.message import Message
 from reflector.transcripts.readers import time_named_in
 from reflector.transcripts.reading import Scan, read_messages, scan
 from tests.transcripts.agents import (
+    CHILD,
+    FORKS,
     LAST,
     RUN,
+    SUBAGENTS,
     UNKNOWN,
     WHOLE,
     Codex,
@@ -27,9 +30,6 @@ from tests.transcripts.agents import (
     Session,
 )
 from tests.transcripts.records import shown, write
-
-PARENT = "0199a213-0000-7000-8000-000000000001"
-CHILD = "0199a213-0000-7000-8000-000000000002"
 
 
 @pytest.fixture
@@ -75,72 +75,28 @@ def test_types_that_are_unknown_are_counted(
     assert scanned(session, folder).tally.unknown_types == unknown
 
 
-@pytest.mark.parametrize("ids", [True, False])
-def test_codex_fork_adds_only_its_own_words(folder: Path, ids: bool) -> None:
-    parent = Codex(PARENT)
-    parent.cites("pat-001").runs("pytest", "4 passed")
-    if ids:
-        for number, record in enumerate(parent.records):
-            record["payload"]["id"] = record["payload"].get("id", f"msg_{number:020d}")
-    fork = Codex(CHILD)
-    fork.records = fork.records[:1]
-    fork.records[0]["payload"]["forked_from_id"] = PARENT
-    fork.records += [
-        {**record, "timestamp": "2026-10-01T00:00:00.000Z"} for record in parent.records
-    ]
-    old = set(scanned(parent, folder).keys)
+@pytest.mark.parametrize(("session", "fork"), FORKS, ids=agent)
+def test_fork_adds_only_its_own_words(folder: Path, session: Session, fork: Session) -> None:
+    old = set(scanned(session, folder).keys)
     assert set(scanned(fork, folder).keys) == old
-    fork.model("On we go with [pat-002].")
-    found = scanned(fork, folder)
+    found = scanned(fork.model("On we go with [pat-002]."), folder)
     assert len(set(found.keys) - old) == 1
-    assert (found.session_id, found.version) == (CHILD, "0.142.0")
+    assert found.session_id == fork.id
 
 
-def test_pi_fork_and_migrated_file_add_nothing(folder: Path) -> None:
+def test_migrated_file_of_pi_adds_nothing(folder: Path) -> None:
     session = Pi("first")
     session.cites("pat-001").runs("pytest", "4 passed")
     old = scanned(session, folder).keys
-    header = {**session.records[0], "id": "second", "parentSession": "1.jsonl"}
-    fork = scan(write(folder / "2.jsonl", [header, *session.records[1:]]))
     bare = [
         {key: of for key, of in one.items() if key not in ("id", "parentId")}
         for one in session.records[1:]
     ]
     legacy = scan(write(folder / "3.jsonl", [{**session.records[0], "version": 1}, *bare]))
-    assert fork.keys == legacy.keys == old
-    assert fork.session_id == "second"
+    assert legacy.keys == old
 
 
-def codex_child() -> Session:
-    session = Codex(CHILD)
-    session.records[0]["payload"] |= {
-        "session_id": PARENT,
-        "thread_source": "subagent",
-        "parent_thread_id": PARENT,
-    }
-    return session
-
-
-def gemini_child() -> Session:
-    session = Gemini(CHILD)
-    session.header["kind"] = "subagent"
-    return session
-
-
-def opencode_child() -> Session:
-    session = OpenCode(CHILD)
-    session.info["parentID"] = PARENT
-    return session
-
-
-@pytest.mark.parametrize(
-    ("session", "parent", "own"),
-    [
-        (codex_child(), PARENT, CHILD),
-        (gemini_child(), CHILD, CHILD),
-        (opencode_child(), PARENT, f"ses_{CHILD}"),
-    ],
-)
+@pytest.mark.parametrize(("session", "parent", "own"), SUBAGENTS, ids=agent)
 def test_task_of_a_subagent_is_its_parents(
     folder: Path, session: Session, parent: str, own: str
 ) -> None:

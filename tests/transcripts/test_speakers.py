@@ -9,7 +9,9 @@ from typing import Any
 import pytest
 
 from reflector.curator.listening import wishes
+from reflector.transcripts import speakers
 from reflector.transcripts.message import Message
+from reflector.transcripts.readers import built_in_readers
 from reflector.transcripts.reading import read_messages, scan
 from reflector.transcripts.speakers import client_texts, spoken, tag_around
 from tests.conftest import assert_linear, first_fast
@@ -18,6 +20,7 @@ from tests.transcripts.agents import EVERY, Claude, Session
 from tests.transcripts.records import assistant, attachment, queue, result, user, write
 
 WISH = "Always run the linter before you push."
+SPEAKERS = Path(speakers.__file__).with_name("speakers.tsv")
 LISTS = [row.text for row in client_texts() if row.kind in ("beside", "instead")]
 TAGS = sorted(set(" ".join(LISTS).split()))
 NOTES = [
@@ -50,17 +53,18 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "session.jsonl"
 
 
-def test_each_client_names_the_version_of_its_tags() -> None:
-    versions = {row.client: row.text for row in client_texts() if row.kind == "version"}
-    assert versions.keys() == {
-        "Claude Code",
-        "Codex CLI",
-        "Gemini CLI",
-        "OpenCode",
-        "Copilot CLI",
-        "pi",
-    }
+def test_each_listed_client_names_its_version() -> None:
+    rows = [row.split("\t") for row in SPEAKERS.read_text("utf-8").splitlines()[1:]]
+    versions = {client: text for client, kind, text in rows if kind == "version"}
+    assert versions.keys() == {client for client, _, _ in rows}
+    assert versions.keys() <= {reader.name for reader in built_in_readers()}
     assert all(version.count(".") == 2 for version in versions.values())
+
+
+def test_tags_of_a_reader_are_listed() -> None:
+    tags = [tag for reader in built_in_readers() for tag in reader.tags.split()]
+    assert tags
+    assert {*tags} <= {*TAGS}
 
 
 @pytest.mark.parametrize("tag", TAGS)

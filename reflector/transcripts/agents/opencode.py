@@ -56,6 +56,7 @@ class OpenCode(Conversation):
     agent = "opencode"
     name = "OpenCode"
     kept = (Kept("XDG_DATA_HOME", ".local/share", "opencode/reflector", "*.json"),)
+    tags = "skill_content skill_files github_action_context"
     loads = Loads(
         version="1.18.33",
         project=(

@@ -64,6 +64,7 @@ class Pi(Conversation):
     name = "pi"
     writers = "pi or OpenClaw"
     kept = (Kept("PI_CODING_AGENT_DIR", ".pi/agent", "sessions"),)
+    tags = "skill read-files modified-files project_instructions previous-summary"
     loads = Loads(
         version="1.6.0",
         project=_CONTEXT_FILES,
