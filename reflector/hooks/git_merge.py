@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 
 _SECTION = "merge.reflector"
 _MOST = 1 << 20
+#: The beginning of the variables in which `git merge` passes the commits that it merges.
+_HEAD = "GITHEAD_"
 #: The exit code for git if nothing was merged; 1 means a conflict.
 _FAILED = 129
 
@@ -51,10 +53,12 @@ def main(arguments: Sequence[str]) -> int:
         command = ["git", "merge-file", "-q", *labels, str(ours), str(base), str(theirs)]
         return 1 if subprocess.run(command, check=False).returncode else 0
     old, mine, other = (bullets or () for bullets in versions)
-    if _is_rebase():
-        # In a rebase, ours is the published version, and theirs is the commit on top of it.
-        mine, other = other, mine
-    merged = merge_versions(old, mine, other)
+    if _is_merge():
+        merged = merge_versions(old, mine, other)
+    else:
+        # Theirs is a change on top of HEAD, as in a rebase, a stash or a cherry-pick. Others may
+        # have the names at HEAD already.
+        merged = [(our, their) for their, our in merge_versions(old, other, mine)]
     left = dump_shared(one for one, _ in merged)
     right = dump_shared(two for _, two in merged)
     try:
@@ -102,13 +106,16 @@ def _bullets(path: Path) -> tuple[Bullet, ...] | None:
     return loaded.bullets if not loaded.problems else None if raw.strip() else ()
 
 
-def _is_rebase() -> bool:
-    """Return whether git is rebasing our commits, by its folders, because git does not show it to a
-    driver.
+def _is_merge() -> bool:
+    """Return whether git is merging a branch into HEAD. git names the branch's commit in the
+    environment, also while it puts back changes that it stashed before the merge.
     """
-    paths = ["--git-path", "rebase-merge", "--git-path", "rebase-apply"]
-    done = subprocess.run(["git", "rev-parse", *paths], capture_output=True, check=False)
-    return any(Path(os.fsdecode(line)).exists() for line in done.stdout.splitlines())
+    commits = [name.removeprefix(_HEAD) for name in os.environ if name.startswith(_HEAD)]
+    is_in_head = ["git", "merge-base", "--is-ancestor"]
+    return any(
+        subprocess.run([*is_in_head, commit, "HEAD"], capture_output=True, check=False).returncode
+        for commit in commits
+    )
 
 
 def _marked(ours: bytes, theirs: bytes) -> bytes:

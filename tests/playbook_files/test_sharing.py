@@ -408,6 +408,25 @@ def test_edit_after_undone_removal_keeps_counts(first: Clone) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("autostash", first_fast(1, [False, True]))
+def test_stashed_rule_takes_a_free_name(first: Clone, second: Clone, *, autostash: bool) -> None:
+    first.call("add", "pat", "From the first.")
+    first.share("Added")
+    second.call("add", "pat", "From the second.")
+    second.counted("pat-002", id="s-1")
+    if autostash:
+        second.pull("--ff-only", "--autostash")
+    else:
+        second.git("stash", "-q")
+        second.pull()
+        second.git("stash", "pop", "-q")
+    assert second.counts() == {
+        "pat-001": ("Run the tests.", 0, 0),
+        "pat-002": ("From the first.", 0, 0),
+        "pat-003": ("From the second.", 1, 0),
+    }
+
+
 def test_pulled_entry_without_a_name_gets_one(first: Clone, second: Clone) -> None:
     whole = json.loads(first.playbook.read_bytes())
     whole["sections"][PAT].append({"text": "Ask first."})
