@@ -163,7 +163,7 @@ def _refuse_useless(
         )
     for name in bullets:
         if name in kept:
-            where, way_out = "is pinned", "change the setting `pinned`"
+            where, way_out = "is pinned", "first unpin the rule"
             if name in read:
                 where, way_out = f"is also in {read[name]}", f"remove {name} there"
             raise click.UsageError(

@@ -16,11 +16,11 @@ class Entry(NamedTuple):
     """A bullet with all facts that its counters depend on; removed ones stay as tombstones.
 
     Each field is a column of the table of bullets: the projection writes it, and `verify` compares
-    it. A new field is a number (`sa.Integer`), which a merged bullet does not get. Do not store a
-    position in it, because merges of ledgers change positions. If you look for the time of its
-    change, skip events with `RESTATED` in their `meta`, because a merge of ledgers repeats them. If
-    playbook.json does not show the field, `hidden_changes` keeps it when a merge is undone or git
-    renames the bullet.
+    it. A new field is a number (`sa.Integer`). The bullet that a merge makes does not inherit it:
+    the field begins with its default, and the sources keep theirs. Do not store a position in it,
+    because merges of ledgers change positions. If you look for the time of its change, skip events
+    with `RESTATED` in their `meta`, because a merge of ledgers repeats them. If playbook.json does
+    not show the field, `hidden_changes` keeps it when a merge is undone or git renames the bullet.
 
     position      of the event that added the bullet
     ordinal       its place in the order of creation

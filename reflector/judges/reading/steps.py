@@ -160,20 +160,25 @@ def _segments(script: str) -> Iterator[tuple[str, bool]]:
     yield _unwrapped(script[begin:]), is_piped
 
 
-@lru_cache(maxsize=128)  # the same tests are run again and again
 def _kind_of(command: str) -> Kind:
     """Return the kind of a call's command: of all the commands in it, the kind that `_KINDS` has
     first.
     """
+    kinds = {kind for kind, _ in commands_in(command)}
+    return next((kind for kind in _KINDS if kind in kinds), "tidy")
+
+
+@lru_cache(maxsize=128)  # the same tests are run again and again
+def commands_in(command: str) -> tuple[tuple[Kind, str], ...]:
+    """Return each command in a call's command, with its kind."""
     script = expression("heredoc").sub(" ", command)
     inner_scripts = [match[2] for match in expression("inner-shell").finditer(script)]
-    kinds = {
-        _kind_of_segment(segment)
+    return tuple(
+        (_kind_of_segment(segment), segment)
         for text in (script, *inner_scripts)
         for segment, _ in _segments(_without_quotes(text))
         if segment
-    }
-    return next((kind for kind in _KINDS if kind in kinds), "tidy")
+    )
 
 
 def _kind_of_segment(segment: str) -> Kind:

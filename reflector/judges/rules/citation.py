@@ -9,12 +9,13 @@ in constant memory. `follow.py` passes calls, results and messages to `take_call
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import InitVar, dataclass, field
 from typing import NamedTuple
 
-from reflector.judges.reading.people import Remark
+from reflector.judges.reading.people import Remark, stance
 from reflector.judges.reading.steps import CHECKS, Kind, RunEnd, Step, is_run
 from reflector.judges.reading.wordings import expression
+from reflector.playbook.bullet import Bullet
 from reflector.transcripts.message import ToolCall
 from reflector.transcripts.records import record_key
 
@@ -50,9 +51,10 @@ class Result(NamedTuple):
         return self.end.ending in ("passes", "ran")
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class Citation:
-    """A citation that is still open, or complete.
+    """A citation that is still open, or complete. `__post_init__` reads the bullet, and the `text`
+    of the message that cites it.
 
     about      the words of the advice by stem, with whether it speaks against them
     red        checks by kind, and commands, whose last run before the citation failed
@@ -74,10 +76,12 @@ class Citation:
     wrong      why the agent called the advice wrong, here or later; "" if it did not
     """
 
-    name: str
-    about: Mapping[str, bool]
-    forbids: bool
-    declined: bool
+    bullet: InitVar[Bullet]
+    text: InitVar[str]
+    name: str = field(init=False)
+    about: Mapping[str, bool] = field(init=False)
+    forbids: bool = field(init=False)
+    declined: bool = field(init=False)
     answers: bool
     red: frozenset[str]
     turn: int
@@ -94,6 +98,13 @@ class Citation:
     step_calls: set[str] = field(default_factory=set)
     replies: list[Reply] = field(default_factory=list)
     results: list[Result] = field(default_factory=list)
+
+    def __post_init__(self, bullet: Bullet, text: str) -> None:
+        self.name = bullet.name
+        self.about = stance(bullet.text)
+        is_prohibition = expression("forbids").search(bullet.text) is not None
+        self.forbids = bullet.section == "mis" or is_prohibition
+        self.declined = declines(bullet.name, text)
 
     @property
     def is_done(self) -> bool:

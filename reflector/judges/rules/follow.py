@@ -15,10 +15,10 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
 
-from reflector.judges.reading.people import read_remark, stance
+from reflector.judges.reading.people import read_remark
 from reflector.judges.reading.steps import Step, read_call, read_result
 from reflector.judges.reading.wordings import expression
-from reflector.judges.rules.citation import Citation, check_of, declines
+from reflector.judges.rules.citation import Citation, check_of
 from reflector.playbook.bullet import Bullet
 from reflector.transcripts.citations import BEFORE, FOLLOWED, called_wrong, citations_of
 from reflector.transcripts.message import Message, ToolCall, ToolResult
@@ -219,14 +219,11 @@ def _is_repeated(citation: Citation, chain: _Chain) -> bool:
 
 def _open(chain: _Chain, bullet: Bullet, text: str) -> Citation:
     """Return a citation that begins at the present message of a chain."""
-    forbids = bullet.section == "mis" or expression("forbids").search(bullet.text) is not None
     wants_words_at = chain.wants_words_at
     other_places = [place for name, place in chain.cited_at.items() if name != bullet.name]
     return Citation(
-        name=bullet.name,
-        about=stance(bullet.text),
-        forbids=forbids,
-        declined=declines(bullet.name, text),
+        bullet=bullet,
+        text=text,
         answers=wants_words_at is not None and chain.at - wants_words_at <= BEFORE,
         red=chain.red(),
         turn=chain.turn,

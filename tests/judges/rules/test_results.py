@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from reflector.judges.reading.steps import Step, is_run, read_call, read_result
+from reflector.judges.reading.steps import Step, commands_in, is_run, read_call, read_result
 from reflector.judges.reading.wordings import Wording, all_wordings
 from reflector.transcripts.message import ToolCall
 from tests.conftest import assert_linear
@@ -79,6 +79,16 @@ TOOLS: list[tuple[str, dict[str, object], str]] = [
 def test_command_is_classified_by_the_program_it_runs(kind: str) -> None:
     assert {command: bash(command).kind for command in COMMANDS[kind]} == dict.fromkeys(
         COMMANDS[kind], kind
+    )
+
+
+def test_commands_of_a_call_are_in_their_order() -> None:
+    command = "cd app && bash -c 'git push'; pytest -x"
+    assert commands_in(command) == (
+        ("look", "cd app"),
+        ("run", "bash -c Q"),
+        ("test", "pytest -x"),
+        ("ship", "git push"),
     )
 
 
