@@ -12,9 +12,10 @@ retracted a verdict, it stays retracted, so a later window does not repeat it. I
 it stays in the count.
 
 If today's parser reads other tags from an answer than those that count, the old reflection is
-retracted and the new reading is appended. Two kinds of answers are not parsed again: those of a
-backend that rereads, because only together are they the verdict of their session, and those about
-trajectories, because each answers a question of its own.
+retracted and the new reading is appended. A reading or a verdict that the user took back stays out
+of the count. Two kinds of answers are not parsed again: those of a backend that rereads, because
+only together are they the verdict of their session, and those about trajectories, because each
+answers a question of its own.
 """
 
 from __future__ import annotations
@@ -558,13 +559,21 @@ def reparse(
         recorded = ledger.event(window.event_id)
         if recorded is None or recorded.data is None or recorded.type == TRAJECTORY_RECORDED:
             continue
-        story = ledger.targeting(window.event_id)
-        # `recount` reads the answers of checks.
-        story = [event for event in story if event.fact("mode") != MODE]
+        # `recount` reads the answers of checks. A user's verdict is not an answer of a judge.
+        story = [
+            event
+            for event in ledger.targeting(window.event_id)
+            if event.fact("mode") != MODE and event.actor != HUMAN
+        ]
         answer = _last_whole_answer(story)
-        if answer:
-            settings = config or Config()
-            yield _reparse(ledger, recorded, story, answer, settings, dry_run=dry_run)
+        if answer is None:
+            continue
+        reading = _last_reading(story)
+        if reading is not None and ledger.retracted(reading.event_id):
+            if reading.position > answer.position:
+                continue  # it was taken back, so it stays out of the count
+            reading = None
+        yield _reparse(ledger, recorded, reading, answer, config or Config(), dry_run=dry_run)
 
 
 def _last_whole_answer(story: Sequence[Event]) -> Event | None:
@@ -581,7 +590,7 @@ def _last_whole_answer(story: Sequence[Event]) -> Event | None:
 def _reparse(
     ledger: Ledger,
     recorded: Event,
-    story: Sequence[Event],
+    old: Event | None,
     answer: Event,
     config: Config,
     *,
@@ -589,13 +598,15 @@ def _reparse(
 ) -> Reparsed:
     """Read a window's last answer again, and record the new verdicts if they differ.
 
+    old  the reading in force; None without one
+
     An answer is unreadable if it cannot be parsed, if it was refused, or if its transcript is
     missing and the recorded verdicts differ from the answer.
     """
     parsed = read_answer(answer.facts)
-    old = _last_reading(ledger, story)
-    old_tags: list[Any] = [tag.facts for tag in tags_of(ledger, old)] if old else []
-    before = _read_tags(old_tags)
+    old_tags = tags_of(ledger, old) if old else []
+    old_facts = [tag.facts for tag in old_tags]
+    before = _read_tags(old_facts)
     same = Reparsed(recorded.event_id, recorded.session_id, "same", before, before)
     unreadable = replace(same, reading="unreadable")
     # A reading of an earlier version stays valid. An answer that was refused is still refused.
@@ -608,12 +619,15 @@ def _reparse(
         old_verdicts = [(name, words.removesuffix(_UNCOUNTED)) for name, words in before]
         is_same = old is not None and old_verdicts == [*_usable_tags(parsed, {})]
         return same if is_same else unreadable
-    after = _usable_tags(parsed, _grounds_of_counting(ground.grounds, old_tags))
+    after = _usable_tags(parsed, _grounds_of_counting(ground.grounds, old_facts))
     if old and before == after:
         return same
     if not dry_run:
         events = _new_reading(ledger, recorded, old, answer, parsed, ground)
-        ledger.append([*events, *retractions_by_person(ledger, session, events)])
+        by_person = retractions_by_person(ledger, session, events)
+        again = _taken_back_again(ledger, old_tags, events)
+        retractions = {event.event_id: event for event in (*by_person, *again)}
+        ledger.append([*events, *retractions.values()])
     return replace(same, reading="read" if old is None else "changed", after=after)
 
 
@@ -625,12 +639,24 @@ def _grounds_of_counting(
     return {index: ground for index, ground in tag_grounds.items() if index not in without}
 
 
-def _last_reading(ledger: Ledger, story: Sequence[Event]) -> Event | None:
-    """Return the last reading that was never retracted."""
-    for event in reversed(story):
-        if event.type == REFLECTION_COMPLETED and not ledger.retractions(event.event_id):
-            return event
-    return None
+def _last_reading(story: Sequence[Event]) -> Event | None:
+    return next((event for event in reversed(story) if event.type == REFLECTION_COMPLETED), None)
+
+
+def _taken_back_again(
+    ledger: Ledger, old_tags: Sequence[Event], events: Sequence[NewEvent]
+) -> Iterator[NewEvent]:
+    """Yield retractions of the new tags that repeat a verdict which the user took back without a
+    verdict of their own.
+    """
+    taken_back = set()
+    for tag in old_tags:
+        line = _decisions(ledger.retractions(tag.event_id))
+        if len(line) % 2 and line[-1].actor == HUMAN and line[-1].reflection_id is None:
+            taken_back.add((tag.fact("name"), tag.fact("tag")))
+    for event in events:
+        if (event.data.get("name"), event.data.get("tag")) in taken_back:
+            yield events_of.retraction_event(event, "you took this verdict back before", HUMAN)
 
 
 def _new_reading(
@@ -649,7 +675,8 @@ def _new_reading(
             "reflection", recorded.event_id, answer.actor, "parser", PARSER_VERSION, old.event_id
         )
         reason = f"reflector read this answer again, with parser {PARSER_VERSION}"
-        events.append(events_of.retraction_event(old, reason, "reparse"))
+        last = [old, *ledger.retractions(old.event_id)][-1]
+        events.append(events_of.retraction_event(old, reason, "reparse", target_id=last.event_id))
     rows = ledger.rows_by_name()
     events += events_of.completion_events(
         recorded, reflection_id, parsed, answer, rows, parsed.tags, ground.grounds
