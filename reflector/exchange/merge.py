@@ -467,7 +467,8 @@ class _Merging:
         our_verdicts = verdicts.verdicts_of(self.sql, self.renamings, event_ids)
         for event_id, name, tag in their_verdicts:
             expected = (self.survey.our_names.get(name, name), tag)
-            if our_verdicts.get(event_id, expected) != expected:
+            our_name, our_verdict = our_verdicts.get(event_id, expected)
+            if (self.survey.joined.get(our_name, our_name), our_verdict) != expected:
                 return identity("reflection", "beside", *birth)
         return reflection_id
 

@@ -277,6 +277,23 @@ def test_rule_published_beside_its_rewording_is_one(history: History) -> None:
     history.check()
 
 
+def test_session_of_both_clones_counts_after_joining(history: History) -> None:
+    one, two = history.clones
+    history.judge(one, last(one))
+    seen = window(history.number, f"s{history.number}", keys=[history.number])
+    two.ledger.append([seen, *reflected(f"r{history.number}", seen, (last(two).name, "helpful"))])
+    history.judge(two, last(two))
+    history.remove(two, last(two))
+    two.pull_and_push()
+    history.reword(one, last(one))
+    one.start()
+    history.reword(one, last(one))
+    for clone in (one, two):
+        clone.pull_and_push()
+    history.check()
+    assert [bullet.helpful for bullet in one.bullets()] == [2]
+
+
 def test_undone_removal_brings_a_rule_back(three: History) -> None:
     _, two, other = three.clones
     three.reword(other, last(other))
