@@ -57,8 +57,8 @@ def holder_of(handle: int, path: str) -> str:
     process = holder(handle)
     if process is None:
         return (
-            f"another process: find the process with `lsof {quote(path)}`, then resume or stop "
-            "this process"
+            f"another process: find the process with `lsof {quote(path)}`, then resume "
+            "the process or stop it"
         )
     number = process.process
     name = f"process {number} ({process.command})"

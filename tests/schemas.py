@@ -495,7 +495,7 @@ def with_digest() -> dict[Path, str]:
 
 
 def with_version_of_rules() -> dict[Path, str]:
-    """Return each page that names the version of the built-in rules, with the version in force."""
+    """Return each page that names the version of the built-in judge, with the version in force."""
     pages = {}
     for path in (DOCS.parent / "README.md", *sorted(DOCS.glob("*.md"))):
         text = path.read_text("utf-8")

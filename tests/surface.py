@@ -302,17 +302,17 @@ def _findings() -> list[str]:
 
 
 def _wordings() -> list[str]:
-    """Return the paragraphs about the words and tools that the built-in rules read."""
+    """Return the paragraphs about the words and tools that the built-in judge reads."""
     signs, users, agents = map(_listed, ("sign", "person", "agent"))
     results = _listed("counted", "check", "line", examples=False)
     slips = _listed("mechanics", examples=False)
     return [
-        f"The built-in rules recognise these signs of an objection: {signs}.",
+        f"The built-in judge recognises these signs of an objection: {signs}.",
         "",
-        f"They recognise these other words of users: {users}. They recognise these words of the "
+        f"It also recognises these words of users: {users}. It recognises these words of the "
         f"agent: {agents}.",
         "",
-        f"They know the results of these runners and tools: {results}. They do not treat these "
+        f"It knows the results of these runners and tools: {results}. It does not treat these "
         f"errors of the agent's tools as failures of the work: {slips}.",
     ]
 

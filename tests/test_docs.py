@@ -228,7 +228,7 @@ PLAYED: dict[str, tuple[str, Callable[[Agent], Path], int]] = {
     "moving": (MOVING, beside_the_demo, 11),
     "proving": (section("trust.md", "Proving a ledger"), with_a_key, 5),
     "lessons": (section("learning.md", "Lessons"), with_bullets, 5),
-    "value": (section("value.md", "Compare on tasks"), demo, 4),
+    "value": (section("value.md", "Compare tasks with and without advice"), demo, 4),
     "experience": (section("learning.md", "From experience"), empty, 2),
     "answers": (section("embedding.md", "Tasks that have a right answer"), with_bullets, 2),
 }

@@ -204,8 +204,8 @@ def _print_removal(change: Change) -> None:
     )
     if change.backup is not None:
         say(
-            f"Your later changes to this file are kept. The file {change.backup} contains your "
-            "settings from before `reflector install`."
+            f"Your later changes to this file are kept. The file {change.backup} contains the "
+            "settings that you had before `reflector install`."
         )
 
 

@@ -199,7 +199,7 @@ def ask_who(place: Place) -> bool:
     say("Who may read your sessions to judge whether a rule helped?")
     cells = [_choice(number, offer, newest) for number, offer in enumerate(fitting, start=1)]
     nobody = len(cells) + 1
-    cells.append((nobody, "none (built-in rules)", "free, few verdicts", "nobody"))
+    cells.append((nobody, "only the built-in judge", "free, few verdicts", "nobody"))
     table(("", "judge", _last_sessions(newest), "text goes to"), cells)
     say(
         "The price is for the last sessions of all your projects,\nwith at most "

@@ -78,12 +78,13 @@ def trajectory(
 
     If you run `lab trajectory` again, reflector does not record a trajectory twice.
 
-    FILE is JSON (one trajectory or a list) or JSONL. A trajectory is an object with the keys query,
-    dataset, generated_answer, reasoning_steps, used_bullet_ids and status (success or failure). The
-    keys ground_truth and test_report are optional. Each trajectory uses the playbook of its
-    dataset. With `lab --dataset NAME`, all trajectories use the playbook of the dataset NAME. If a
-    trajectory cannot be recorded or judged, `lab trajectory` shows the reason, continues with the
-    other trajectories and exits with 1.
+    A trajectory is the record of one task that an agent did. FILE is JSON (one trajectory or a
+    list) or JSONL. Each trajectory is an object with the keys query, dataset, generated_answer,
+    reasoning_steps, used_bullet_ids and status (success or failure). The keys ground_truth and
+    test_report are optional. Each trajectory uses the playbook of its dataset. With
+    `lab --dataset NAME`, all trajectories use the playbook of the dataset NAME. If a trajectory
+    cannot be recorded or judged, `lab trajectory` shows the reason, continues with the other
+    trajectories and exits with 1.
     """
     settings = judge_settings(judge)
     project = Place(place.root, user=place.user).project(**settings)
@@ -206,7 +207,7 @@ def reparse(place: Place, sessions: tuple[str, ...], dry_run: bool) -> None:
     if recounted:
         change = "now" if config.checked_counts else "no longer"
         answers = counted(recounted, "earlier answer")
-        note(f"The counters {change} include {answers} to `check`.")
+        note(f"The counters {change} include {answers} to the questions of `check`.")
     if place.answers(readings):
         return
     rows = [

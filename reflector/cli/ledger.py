@@ -201,10 +201,10 @@ def verify(place: Place, anchors: tuple[str, ...]) -> None:
     database. `verify` also runs SQLite's own check, and computes every counter again from the
     events. If the ledger is on a server, `verify` checks that the server still has the newest event
     that this machine saw. For each trial, `verify` checks that the key of the random draw is the
-    hash of the event before the trial. `verify` also computes the result of each trial again from
-    the key and the sessions, and compares both results. If `verify` finds faults, `verify` prints a
-    line for each fault and exits with 1. With --anchor HEAD, `verify` also proves that no event up
-    to HEAD is missing.
+    hash of the event before the trial. With this key and the sessions, `verify` also computes the
+    result of each trial again, and compares it with the recorded result. If `verify` finds faults,
+    `verify` prints a line for each fault and exits with 1. With --anchor HEAD, `verify` also proves
+    that no event up to HEAD is missing.
     """
     project = place.project()
     published = [head for anchor in anchors for head in _published_in(anchor, project)]
@@ -310,10 +310,11 @@ class PolicyJson:
 def policy(place: Place, name: Counting | None, why: str | None) -> None:
     """Show or change the counting policy.
 
-    The counting policy decides how often equal verdicts on the same rule count. With the policy
-    as_applied, each verdict counts. With the policy once_per_reflection, equal verdicts of one
-    reflection on a rule count once. With the policy once_per_session, equal verdicts of one session
-    on a rule count once. To see the counts under a policy, run `reflector list --counting POLICY`.
+    The counting policy decides whether equal verdicts on the same rule count once or several times.
+    With the policy as_applied, each verdict counts. With the policy once_per_reflection, equal
+    verdicts of one reflection on a rule count once. With the policy once_per_session, equal
+    verdicts of one session on a rule count once. To see the counts under a policy, run
+    `reflector list --counting POLICY`.
     """
     if name is not None:
         with place.changing(begins=True) as opened:
@@ -540,9 +541,10 @@ def grants(place: Place, rights: str, role: str | None) -> None:
     reflector_writer or reflector_owner).
 
     `ledger grants` only prints SQL statements, and changes nothing. Read the SQL statements, then
-    run the statements with psql, as the owner of the tables. A reader can only read the ledger. A
-    writer can append events, but cannot delete or change an event, remove a trigger, or change a
-    rule without an event. Only an owner can upgrade or rebuild the ledger, or erase text.
+    run the statements with psql, as the owner of the tables. A role with the rights reader can only
+    read the ledger. A role with the rights writer can append events. It cannot delete or change an
+    event, remove a trigger, or change a rule without an event. Only a role with the rights owner
+    can upgrade or rebuild the ledger, or erase text.
     """
     project = place.project()
     if not project.config.ledger_url:

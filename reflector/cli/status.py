@@ -147,7 +147,7 @@ class _Rows(NamedTuple):
         yield "ledger", f"{ledger.url}, {counted(ledger.events, 'event')}{last}"
         if upgrade := state.upgrade:
             when = f"upgraded from revision {upgrade.revision} on {short_time(upgrade.at)}"
-            yield "", f"{when}; the copy from before the upgrade is {upgrade.file}"
+            yield "", f"{when}; the copy of the ledger before the upgrade is {upgrade.file}"
         in_files = (
             f", and {counted(state.file_rules, 'rule')} in your files" if state.file_rules else ""
         )
@@ -167,7 +167,7 @@ class _Rows(NamedTuple):
             since = day_words(change.since)
             votes = (
                 f"{short_number(change.earlier)} of {short_number(change.votes)} votes are from "
-                "before this change of the model"
+                "sessions before this change of the model"
             )
             words = f"{agent} changed from {change.before} to {change.model} ({since}); {votes}"
             yield "model", f"{words}; to compare: {self.place.command('list --by model')}"

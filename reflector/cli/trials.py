@@ -345,7 +345,10 @@ def _print_plan(found: Plan, *, placebo: bool = False) -> None:
         longer = f"{needed} makes a trial 50 % longer"
         note(f"{longer}. Half of such trials then end within {', and '.join(costs)}.")
     if found.lengths[-1].weeks is None:
-        note("You have too few sessions for a trial; compare on tasks with `reflector trial run`.")
+        note(
+            "You have too few sessions for a trial. To compare tasks with and without your rules: "
+            "reflector trial run"
+        )
 
 
 def _print_status(found: TrialStatus, heads: Sequence[tuple[str, str]] = ()) -> None:

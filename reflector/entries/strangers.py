@@ -164,7 +164,7 @@ def looking(file: Path, playbook: str) -> Iterator[Look]:
         if is_out_of_reach(error):
             raise LedgerUnavailable(
                 f"{file} cannot be read now ({error}), and was not changed. Check the disk, its "
-                "free space and the limits of this process, then run the same command again"
+                "free space and the limits of reflector's process, then run the same command again"
             ) from error
         raise LedgerUnavailable(
             f"{file} cannot be read ({error}); move this file away. The next reflector command "

@@ -538,8 +538,8 @@ def until_now(lines: Iterator[CheckedLine]) -> Iterator[CheckedLine]:
 
 def _of_the_future(time: str, position: int) -> str:
     fault = (
-        f"the event was recorded at {time}, which is in the future; check the clocks of both "
-        "machines"
+        f"the event was recorded at {time}, which is in the future; check the clocks of this "
+        "machine and of the other machine"
     )
     if position == 1:
         return fault

@@ -259,7 +259,10 @@ def _git(project: Project) -> Iterator[Check]:
                 "git", "playbook.json is in git without counters, and git merges it rule by rule"
             )
             return
-        text = "playbook.json is in git without counters, but this clone merges it line by line"
+        text = (
+            "playbook.json is in git without counters, and this clone merges it line by line, so "
+            "merges can conflict"
+        )
         if gone:
             text = f"git cannot merge playbook.json, because {gone} no longer exists"
         yield Check("git", text, "reflector team", fix, partial(git_merge.share, project.root))

@@ -173,8 +173,8 @@ _MEANINGS: Final[tuple[tuple[str, type[LedgerError], str], ...]] = (
         f"{_REFUSED}(?:event_target_once|this target is taken)",
         AlreadyRetracted,
         (
-            "an earlier event already retracted or redacted the target of this event, so nothing "
-            "was appended. To undo a retraction, run `reflector undo` with the retraction's "
+            "another event already retracted or erased the event that you named, so nothing was "
+            "appended. To undo a retraction, run `reflector undo` with the retraction's "
             "position"
         ),
     ),

@@ -263,8 +263,8 @@ class Reader:
         events = {event.position: event for event in self.at(positions)}
         if missing := sorted(set(positions) - events.keys()):
             raise LedgerCorrupt(
-                f"a table points to the event at position {missing[0]}, which cannot be "
-                "read; run `reflector verify`"
+                f"a table of the ledger refers to position {missing[0]}, but the event at this "
+                "position cannot be read; run `reflector verify`"
             )
         return events
 

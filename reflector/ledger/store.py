@@ -346,14 +346,14 @@ class Ledger(Reader):
                 removed = drop_erased(Path(self.engine.url.database), sql)
         except OSError as error:
             raise LedgerUnavailable(
-                "reflector could not delete the copy of the ledger from before the upgrade "
+                "reflector could not delete the copy of the ledger that it made before the upgrade "
                 f"({error}). This copy still contains the erased text. Delete this copy yourself: "
                 f"rm {self.engine.url.database}.revision-*"
             ) from error
         if removed:
             reflector.ledger.tell(
-                f"reflector removed {removed}, the copy of the ledger from before the upgrade, "
-                "because the copy contained the erased text"
+                f"reflector removed {removed}, the copy of the ledger that it made before the "
+                "upgrade, because this copy contained the erased text"
             )
 
     def assert_counters(self, name: str, helpful: int, harmful: int, *, actor: str) -> Appended:

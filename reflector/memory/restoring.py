@@ -173,7 +173,9 @@ def _begun(change: Change) -> Restored:
     versions = change.store.versions
     now = read_watched(change)
     if versions.is_version(change.before, now) and not versions.is_version(change.after, now):
-        raise UndoRefused(f"{change.shown} already has the text from before change {change.place}")
+        raise UndoRefused(
+            f"{change.shown} already has the text that it had before change {change.place}"
+        )
     return Restored(change.store, change.file, now, now)
 
 
@@ -206,8 +208,8 @@ def _without(change: Change, content: bytes | None) -> bytes | None:
     if not change.before or not change.after:
         verb = "created" if change.after else "removed"
         raise UndoRefused(
-            f"{name} was edited after change {change.place} {verb} the file, so `undo` would lose "
-            "that edit; change the file by hand"
+            f"change {change.place} {verb} {name}, and the file was edited later, so `undo` would "
+            "lose the later edit; change the file by hand"
         )
     if before.bytes is not None and after.bytes is not None:
         rest = without_change(before.bytes, after.bytes, content)
@@ -238,7 +240,7 @@ def _exact_hunks(change: Change) -> list[Hunk]:
 
 def _unknown(change: Change) -> UndoRefused:
     return UndoRefused(
-        f"reflector does not have a copy of {change.shown} from before change {change.place}, and "
+        f"reflector does not have the version of {change.shown} before change {change.place}, and "
         "does not know the exact lines of the change. So `undo` cannot restore the text; change "
         "the file by hand"
     )

@@ -347,7 +347,7 @@ def _cut_back(project: Project, move: Event) -> Cut:
         return Cut(path, shown, now, now, {}, [])
     if former is None:
         raise FileMoved(
-            f"this machine does not have a copy of {shown} from before you moved its rules, so "
+            f"this machine does not have a copy of {shown} with the rules that you moved, so "
             "reflector changed nothing; undo the move on the machine where you moved the rules"
         )
     if content_digest(now) != move.facts["after"]:

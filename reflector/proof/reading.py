@@ -13,7 +13,7 @@ from typing import Any
 from reflector.ledger.statements import Statements
 
 #: The remedies of findings.
-RESTORE = "restore a backup, or compare the ledger with an export from before the change"
+RESTORE = "restore a backup, or compare the ledger with an export that is older than the change"
 REBUILD = "run `reflector rebuild`"
 MEND_HEAD = "find out who moved the head, then run `reflector rebuild --fix`"
 SET_ASIDE = (

@@ -99,7 +99,7 @@ def two_models(agent: Agent) -> Agent:
 
 def test_status_shows_a_change_of_model(two_models: Agent) -> None:
     change = "claude-code changed from claude-x to claude-y (today)"
-    line = f"{change}; 1 of 2 votes are from before this change of the model"
+    line = f"{change}; 1 of 2 votes are from sessions before this change of the model"
     assert (
         f"model     {line}; to compare: reflector list --by model\n"
         in two_models.call("status").out

@@ -69,17 +69,17 @@ def test_change_without_a_way_back_gives_the_reason(mixed: Agent) -> None:
     assert _offered(mixed, "show", "3") == []
     shown = mixed.call("show", "3").err
     assert (
-        "cannot undo this change: reflector does not have a copy of CLAUDE.md from before" in shown
+        "cannot undo this change: reflector does not have the version of CLAUDE.md before" in shown
     )
 
 
 @pytest.mark.slow
 def test_session_offers_the_part_that_can_be(mixed: Agent) -> None:
     refused = mixed.call("undo", "--memory", "00000001", code=1).err
-    assert "does not have a copy of CLAUDE.md from before change 3" in refused
+    assert "does not have the version of CLAUDE.md before change 3" in refused
     assert "@@ line 4 @@\n-- Lint first.\n" in refused
     undone = mixed.call("undo", "--memory", "00000001", "--yes")
-    assert "does not have a copy of CLAUDE.md from before change 3" in undone.err
+    assert "does not have the version of CLAUDE.md before change 3" in undone.err
     assert (mixed.project / "CLAUDE.md").read_text() == "# Our rules\n\n- Run make test.\n"
 
 
@@ -369,7 +369,7 @@ def test_refused_undo_of_new_file_prints_no_file(world: World, asked: Agent) -> 
     (created,) = [one["place"] for one in changes if one["file"] == "AGENTS.md"]
     world.path("AGENTS.md").write_text("- Lint first.\n- Mine.\n")
     refused = asked.call("undo", created, "--dry-run", code=1).err
-    assert f"AGENTS.md was edited after change {created} created the file" in refused
+    assert f"change {created} created AGENTS.md, and the file was edited later" in refused
     assert "+- Lint first." not in refused
 
 

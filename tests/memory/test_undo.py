@@ -162,7 +162,7 @@ def test_version_that_was_not_kept_is_named(agent: Agent) -> None:
     for version in agent.own.glob("memory/*"):
         version.unlink()
     refused = agent.call("undo", "CLAUDE.md", code=1)
-    assert "does not have a copy of CLAUDE.md from before change" in refused.err
+    assert "does not have the version of CLAUDE.md before change" in refused.err
     assert "(earlier version not kept)" in agent.call("log", "--memory").out
     assert file.read_bytes() == b"b\n" * 300
 
@@ -176,7 +176,7 @@ def test_undo_removes_no_line_of_an_unknown_version(world: World, words: tuple[s
     world.begins().calls("Write", file_path=str(path), content=content, detail=detail)
     refused = Agent(world.root, world.home).call("undo", *words, code=1)
     assert path.read_text() == content
-    assert "reflector does not have a copy of CLAUDE.md from before change 2" in refused.err
+    assert "reflector does not have the version of CLAUDE.md before change 2" in refused.err
     assert "-# Rules" not in refused.err
 
 

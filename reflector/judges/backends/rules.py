@@ -20,7 +20,7 @@ def _build(config: Config, _: Path | None) -> Backend:
 
 JUDGE = JudgeKind(
     name="rules",
-    title="the built-in rules",
+    title="the built-in judge",
     build=_build,
     rereads=True,
     settings=("wrong_counts",),

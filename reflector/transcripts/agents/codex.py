@@ -79,7 +79,7 @@ _SCRIPTED = lazy_pattern(
 class Codex(Conversation):
     """The records of Codex CLI, as docs/agents.md describes them.
 
-    reads     rollouts, also from before September 2025; `.jsonl.zst` files are counted, not read
+    reads     rollouts, also those before September 2025; `.jsonl.zst` files are counted, not read
     words     `user` items that the agent's program did not write. `content_item_kinds` shows this,
               or the item's first words if this field is missing
     refusal   `rejected by user`, `turn_aborted`
