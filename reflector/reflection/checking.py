@@ -527,7 +527,8 @@ def recount(ledger: Ledger, *, counts: bool, session_id: str | None = None) -> i
         tags = [event for event in events if event.type == BULLET_TAGGED]
         if counted != {event.data["name"] for event in tags}:
             reason = "the setting `checked_counts` changed, so reflector read this answer again"
-            ledger.append([events_of.retraction_event(old, reason, "reparse"), *events])
+            events.append(events_of.retraction_of(ledger, old, reason, "reparse"))
+            ledger.append([*events, *events_of.taken_back_again(ledger, old, events)])
             changed += 1
     return changed
 

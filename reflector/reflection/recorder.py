@@ -47,6 +47,7 @@ from reflector.ledger.store import BulletRow, Ledger, WindowRow
 from reflector.playbook.bullet import VERDICTS
 from reflector.reflection.gate import Gate, waiting_words
 from reflector.reflection.trouble import trouble_of
+from reflector.reflection.window import tags_of
 from reflector.text.bounds import clean, encodable, whole_end
 from reflector.text.secrets import quote, redact
 from reflector.transcripts.reading import UnknownTranscript
@@ -330,6 +331,49 @@ def retraction_event(
         reflection_id=reflection_id,
         target_id=target_id,
     )
+
+
+def retraction_of(
+    ledger: Ledger, event: Event, reason: str, actor: str, reflection_id: str | None = None
+) -> NewEvent:
+    """Return the event that takes a recorded event out of the count. If that was retracted and put
+    back, the target is the event that put it back.
+    """
+    last = [event, *ledger.retractions(event.event_id)][-1]
+    return retraction_event(
+        event, reason, actor, reflection_id=reflection_id, target_id=last.event_id
+    )
+
+
+def decisions(line: Sequence[Event]) -> Sequence[Event]:
+    """Return a line of retractions without the pairs in which a user's verdict replaced another one
+    and was then taken back.
+    """
+    while len(line) > 1 and line[0].actor == HUMAN and line[0].reflection_id is not None:
+        line = line[2:]
+    return line
+
+
+def taken_back_again(ledger: Ledger, old: Event, events: Sequence[NewEvent]) -> Iterator[NewEvent]:
+    """Yield retractions of the new tags that repeat a verdict which the user took back without a
+    verdict of their own.
+
+    Every earlier reading by this judge is examined, because the old one may lack the verdict.
+    """
+    kind = (old.actor, old.fact("mode"))
+    taken_back: dict[tuple[Any, Any], bool] = {}
+    for reading in ledger.targeting(old.target_id or "", [REFLECTION_COMPLETED]):
+        if (reading.actor, reading.fact("mode")) != kind:
+            continue
+        for tag in tags_of(ledger, reading):
+            line = decisions(ledger.retractions(tag.event_id))
+            is_out = len(line) % 2 == 1
+            is_by_user = is_out and line[-1].actor == HUMAN and line[-1].reflection_id is None
+            taken_back[tag.fact("name"), tag.fact("tag")] = is_by_user
+    for event in events:
+        is_tag = event.type == BULLET_TAGGED
+        if is_tag and taken_back.get((event.data["name"], event.data["tag"])):
+            yield retraction_event(event, "you took this verdict back before", HUMAN)
 
 
 def with_stop_reason(fault: str, answer: Event) -> str:

@@ -121,7 +121,9 @@ def settle_tags(
             if _is_overturned(ledger, tag, judgement):
                 reason = f"replaced by the verdict {tag.tag} on a later part of the session"
                 changes.retractions.append(
-                    _retraction(ledger, judgement, reason, judgement.tag.actor, reflection_id)
+                    events_of.retraction_of(
+                        ledger, judgement.tag, reason, judgement.tag.actor, reflection_id
+                    )
                 )
                 changes.overturned[judgement.name] = judgement.verdict
     return changes
@@ -174,19 +176,10 @@ def _is_in_count(ledger: Ledger, judgement: Judgement) -> bool | None:
     """Return whether a judgement is in the count; None if a user decided on it."""
     lines = [ledger.retractions(event_id) for event_id in judgement.event_ids]
     for line in lines:
-        for event in _decisions(line):
+        for event in events_of.decisions(line):
             if event.actor not in (judgement.tag.actor, "reparse"):
                 return None
     return not any(len(line) % 2 for line in lines)
-
-
-def _decisions(line: Sequence[Event]) -> Sequence[Event]:
-    """Return a line of retractions without the pairs in which a user's verdict replaced another one
-    and was then taken back.
-    """
-    while len(line) > 1 and line[0].actor == HUMAN and line[0].reflection_id is not None:
-        line = line[2:]
-    return line
 
 
 def fault_in(ledger: Ledger, answer: Event, parsed: Parsed) -> str:
@@ -457,7 +450,7 @@ def record_verdict(
     events = events_of.completion_events(window, reflection_id, parsed, answer, rows, [tag])
     reason = _JUDGED_BY_PERSON.format(verdict)
     replaced = [
-        _retraction(ledger, judgement, reason, HUMAN, reflection_id)
+        events_of.retraction_of(ledger, judgement.tag, reason, HUMAN, reflection_id)
         for judgement in Session.read(ledger, window).judgements_of(name)
         if (judgement.is_decided or judgement.is_broken or judgement.is_of_person)
         and _counts(ledger, judgement)
@@ -513,18 +506,6 @@ def _first_in_line(ledger: Ledger, session: Session, last: Judgement) -> Judgeme
 
 def _counts(ledger: Ledger, judgement: Judgement) -> bool:
     return not ledger.retracted(*judgement.event_ids)
-
-
-def _retraction(
-    ledger: Ledger, judgement: Judgement, reason: str, actor: str, reflection_id: str | None
-) -> NewEvent:
-    """Return the event that takes a verdict out of the count. If the verdict was retracted and put
-    back, its target is the event that put it back.
-    """
-    last = [judgement.tag, *ledger.retractions(judgement.tag.event_id)][-1]
-    return events_of.retraction_event(
-        judgement.tag, reason, actor, reflection_id=reflection_id, target_id=last.event_id
-    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -604,9 +585,8 @@ def _reparse(
     missing and the recorded verdicts differ from the answer.
     """
     parsed = read_answer(answer.facts)
-    old_tags = tags_of(ledger, old) if old else []
-    old_facts = [tag.facts for tag in old_tags]
-    before = _read_tags(old_facts)
+    old_tags: list[Any] = [tag.facts for tag in tags_of(ledger, old)] if old else []
+    before = _read_tags(old_tags)
     same = Reparsed(recorded.event_id, recorded.session_id, "same", before, before)
     unreadable = replace(same, reading="unreadable")
     # A reading of an earlier version stays valid. An answer that was refused is still refused.
@@ -619,13 +599,13 @@ def _reparse(
         old_verdicts = [(name, words.removesuffix(_UNCOUNTED)) for name, words in before]
         is_same = old is not None and old_verdicts == [*_usable_tags(parsed, {})]
         return same if is_same else unreadable
-    after = _usable_tags(parsed, _grounds_of_counting(ground.grounds, old_facts))
+    after = _usable_tags(parsed, _grounds_of_counting(ground.grounds, old_tags))
     if old and before == after:
         return same
     if not dry_run:
         events = _new_reading(ledger, recorded, old, answer, parsed, ground)
         by_person = retractions_by_person(ledger, session, events)
-        again = _taken_back_again(ledger, old_tags, events)
+        again = events_of.taken_back_again(ledger, old, events) if old else ()
         retractions = {event.event_id: event for event in (*by_person, *again)}
         ledger.append([*events, *retractions.values()])
     return replace(same, reading="read" if old is None else "changed", after=after)
@@ -641,22 +621,6 @@ def _grounds_of_counting(
 
 def _last_reading(story: Sequence[Event]) -> Event | None:
     return next((event for event in reversed(story) if event.type == REFLECTION_COMPLETED), None)
-
-
-def _taken_back_again(
-    ledger: Ledger, old_tags: Sequence[Event], events: Sequence[NewEvent]
-) -> Iterator[NewEvent]:
-    """Yield retractions of the new tags that repeat a verdict which the user took back without a
-    verdict of their own.
-    """
-    taken_back = set()
-    for tag in old_tags:
-        line = _decisions(ledger.retractions(tag.event_id))
-        if len(line) % 2 and line[-1].actor == HUMAN and line[-1].reflection_id is None:
-            taken_back.add((tag.fact("name"), tag.fact("tag")))
-    for event in events:
-        if (event.data.get("name"), event.data.get("tag")) in taken_back:
-            yield events_of.retraction_event(event, "you took this verdict back before", HUMAN)
 
 
 def _new_reading(
@@ -675,8 +639,7 @@ def _new_reading(
             "reflection", recorded.event_id, answer.actor, "parser", PARSER_VERSION, old.event_id
         )
         reason = f"reflector read this answer again, with parser {PARSER_VERSION}"
-        last = [old, *ledger.retractions(old.event_id)][-1]
-        events.append(events_of.retraction_event(old, reason, "reparse", target_id=last.event_id))
+        events.append(events_of.retraction_of(ledger, old, reason, "reparse"))
     rows = ledger.rows_by_name()
     events += events_of.completion_events(
         recorded, reflection_id, parsed, answer, rows, parsed.tags, ground.grounds

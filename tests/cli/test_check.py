@@ -285,6 +285,25 @@ def test_findings_count_once_a_session_if_configured(
     assert lines(fresh)["Run the tests before you commit"]["relevant"] == 3
 
 
+@pytest.mark.parametrize(("back", "then"), [(False, (3, 0)), (True, (4, 0))])
+def test_changed_setting_keeps_your_decision(
+    fresh: Agent, back: bool, then: tuple[int, int]
+) -> None:
+    (fresh.project / "rules.txt").write_text(ADVICE)
+    fresh.call("adopt", fresh.project / "rules.txt")
+    fresh.environ["REFLECTOR_CHECKED_COUNTS"] = "true"
+    fresh.call("check", "--yes")
+    tag = fresh.events("bullet.tagged")[-1]
+    fresh.call("undo", tag["reflection_id"] if back else tag["position"], "--why", "wrong")
+    if back:
+        fresh.call("undo", fresh.events("evidence.retracted")[-1]["position"])
+    for counts in ("false", "true"):
+        fresh.environ["REFLECTOR_CHECKED_COUNTS"] = counts
+        fresh.call("lab", "reparse")
+    assert fresh.counters()[tag["data"]["name"]] == then
+    assert fresh.call("verify").out == ""
+
+
 def test_session_counted_by_citation_counts_no_second_time(fresh: Agent) -> None:
     fresh.call("add", "pat", "Run the tests before you commit")
     leave(fresh, "s-5", session("s-5").cites("pat-001"))
