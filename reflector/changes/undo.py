@@ -158,10 +158,12 @@ def last_change(ledger: Ledger, name: str) -> list[Event]:
     in_force: dict[str, Event] = {}
     removal: Event | None = None
     for event in events.values():
-        if event.event_id in undone_at or name not in names_in(event.type, event.facts):
+        if name not in names_in(event.type, event.facts):
             continue
         if event.type in _REMOVING:
             removal = event
+        if event.event_id in undone_at:
+            continue
         undone_events = _events_undone_by(event, events)
         makes_a_change = len(undone_events) % 2 == 0
         if makes_a_change:
@@ -277,12 +279,19 @@ def undoing(ledger: Ledger, events: Sequence[Event]) -> Undoing:
     targets = _targets(ledger, events)
     changes: list[Change] = []
     baselines: dict[str, Mapping[str, object]] = {}
+    #: The ids of events that cancel each other. The undo of the last bullet also names them, so
+    #: that the next `undo` goes further back.
+    cancelled: list[str] = []
+    bearer = ""
     for name, entry in moments.after.entries.items():
         if name not in targets:
             continue
         bullet = _Bullet(moments.before.entries.get(name), entry, moments.now.entries[name])
         bullet_changes = _inverse_of(moments, bullet)
-        if not bullet_changes or _is_back(bullet, bullet_changes):
+        if not bullet_changes:
+            cancelled += targets[name]
+            continue
+        if _is_back(bullet, bullet_changes):
             continue
         if not _is_unchanged(ledger, bullet, bullet_changes):
             raise BulletRefused(_obstacle(ledger, name, last))
@@ -290,11 +299,13 @@ def undoing(ledger: Ledger, events: Sequence[Event]) -> Undoing:
         if bullet.before and "recount" in kinds and "merge" not in kinds:
             baselines[name] = _baseline_again(ledger, bullet.before)
         changes += _with_counts(moments, name, bullet_changes)
+        bearer = name
     if any(change.text == REDACTED for change in changes):
         raise BulletRefused("the earlier text was erased from the ledger, so nothing was undone")
     if not changes:
         raise NothingToUndo(_no_change_left(ledger, events))
     changes.sort(key=_undo_order)
+    targets[bearer] = cancelled + targets[bearer]
     return Undoing(changes, targets, baselines)
 
 
@@ -374,6 +385,8 @@ def _inverse_of(moments: _Moments, bullet: _Bullet) -> list[Change]:
     before = bullet.before
     after = bullet.after
     if before is None:
+        if after.status == "removed":
+            return []
         is_merged = any(entry.heir == after.name for entry in moments.after.entries.values())
         if after.status == "watched":
             return [Change("forget", after.name)]

@@ -102,6 +102,40 @@ def test_undo_goes_past_an_undone_range(agent: Agent, changes: list[list[str]]) 
     assert live(agent) == earliest
 
 
+CANCELLED: list[list[list[str]]] = [
+    [["add", "oth", "Added."], ["remove", "oth-001"]],
+    [["edit", "pat-001", "Edited."], ["edit", "pat-001", "{pat-001}"]],
+    [["merge", "pat-001", "pat-003", "--text", "Both."], ["undo"]],
+]
+
+
+@pytest.mark.parametrize("changes", CANCELLED, ids=["add", "edit", "merge"])
+def test_undo_passes_cancelled_changes_of_a_range(agent: Agent, changes: list[list[str]]) -> None:
+    earliest = live(agent)
+    agent.call("add", "pat", "Added before.")
+    before = live(agent)
+    first = agent.json("log")[-1]["position"] + 1
+    for change in changes:
+        agent.call(*(word.format_map(earliest) for word in change))
+    agent.call("add", "ctx", "Added last.")
+    last = agent.json("log")[-1]["position"]
+    agent.call("undo", f"{first}..{last}")
+    assert live(agent) == before
+    agent.call("undo")
+    assert live(agent) == earliest
+
+
+def test_undone_range_leaves_a_removed_rule_restorable(agent: Agent) -> None:
+    before = live(agent)
+    agent.call("add", "oth", "Added.")
+    added = agent.json("log")[-1]["position"]
+    agent.call("remove", "oth-001")
+    agent.call("add", "ctx", "Added last.")
+    agent.call("undo", f"{added}..{added + 2}")
+    agent.call("undo", "oth-001")
+    assert live(agent) == {**before, "oth-001": "Added."}
+
+
 def test_redone_range_is_undone_next(agent: Agent) -> None:
     before = live(agent)
     agent.call("add", "pat", "Added by hand.")
@@ -236,6 +270,8 @@ def _two_machines(tmp_path: Path) -> tuple[Agent, Path]:
     other = Agent.in_folder(tmp_path / "other")
     other.counted("pat-001", "helpful", id="s-other")
     other.call("add", "ctx", "Only on the other machine.")
+    other.call("add", "oth", "Removed on the other machine.")
+    other.call("remove", "oth-001")
     export = tmp_path / "other.ndjson"
     export.write_text(other.call("export", "--format", "ndjson").out)
     return other, export
