@@ -1711,7 +1711,7 @@ MUTATIONS = [
     Mutation(UNDOING, "if not _is_unchanged(ledger, bullet, bullet_changes):", "if False:", UNDO),
     Mutation(UNDOING, "former[index] + now[index] - then[index]", "former[index]", UNDO),
     Mutation(UNDOING, "if any(change.text == REDACTED for change in changes):", "if False:", UNDO),
-    Mutation(UNDOING, "    changes.sort(key=_undo_order)\n", "", UNDO),
+    Mutation(UNDOING, "*others], key=_undo_order)", "*others], key=lambda _: 0)", UNDO),
     Mutation(UNDOING, '"merge" if change.name is None else change.kind', "change.kind", UNDO),
     Mutation(
         UNDOING,

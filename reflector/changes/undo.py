@@ -8,7 +8,7 @@ nothing is undone. Later counts stay. Each event that undoes another one points 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from reflector.changes.apply import BulletRefused
@@ -49,7 +49,13 @@ CHANGING = CHANGE_EVENTS | {PLAYBOOK_IMPORTED}
 _REMOVING = frozenset({BULLET_REMOVED, BULLET_UNMERGED})
 #: The steps of a bullet's status (before, after) that may also have changed its fields.
 _STEPS_WITH_FIELDS = frozenset(
-    {("live", "live"), ("live", "removed"), ("watched", "live"), ("watched", "watched")}
+    {
+        ("live", "live"),
+        ("live", "merged"),
+        ("live", "removed"),
+        ("watched", "live"),
+        ("watched", "watched"),
+    }
 )
 _MAX_SUMMARY_CHARACTERS = 80
 
@@ -304,7 +310,10 @@ def undoing(ledger: Ledger, events: Sequence[Event]) -> Undoing:
         raise BulletRefused("the earlier text was erased from the ledger, so nothing was undone")
     if not changes:
         raise NothingToUndo(_no_change_left(ledger, events))
-    changes.sort(key=_undo_order)
+    # The merge of a merged bullet is undone before the merge that made this bullet.
+    unmerges = [change for change in changes if change.kind == "unmerge"]
+    others = [change for change in changes if change.kind != "unmerge"]
+    changes = sorted([*reversed(unmerges), *others], key=_undo_order)
     targets[bearer] = cancelled + targets[bearer]
     return Undoing(changes, targets, baselines)
 
@@ -384,23 +393,36 @@ def _inverse_of(moments: _Moments, bullet: _Bullet) -> list[Change]:
     """
     before = bullet.before
     after = bullet.after
+    if before is None and after.status == "removed":
+        # The bullets that were merged into it are still merged.
+        merged_now = any(entry.heir == after.name for entry in moments.now.entries.values())
+        kinds = ("restore", "unmerge") if merged_now else ()
+        return [Change(kind, after.name) for kind in kinds]
     if before is None:
-        if after.status == "removed":
-            return []
         is_merged = any(entry.heir == after.name for entry in moments.after.entries.values())
         if after.status == "watched":
             return [Change("forget", after.name)]
         return [Change("unmerge" if is_merged else "remove", after.name)]
     step = (before.status, after.status)
     if step == ("live", "removed"):
-        entries_before = moments.before.entries.values()
-        sources = [entry.name for entry in entries_before if entry.heir == before.name]
-        entries_after = moments.after.entries
-        live_again = [name for name in sources if entries_after[name].status == "live"]
+        live_again = [*_live_sources(moments, before.name)]
         if live_again:
             return _merged_again(before, live_again)
     changes = [Change(kind.name, before.name) for kind in KINDS.values() if step in kind.undoes]
     return changes + _fields_back(before, after) if step in _STEPS_WITH_FIELDS else changes
+
+
+def _live_sources(moments: _Moments, name: str) -> Iterator[str]:
+    """Yield the bullets that were merged into a bullet and are live after the events. For a source
+    whose own merge was undone, these are its sources.
+    """
+    for entry in moments.before.entries.values():
+        if entry.heir != name:
+            continue
+        if moments.after.entries[entry.name].status == "live":
+            yield entry.name
+        else:
+            yield from _live_sources(moments, entry.name)
 
 
 def _merged_again(merged: Entry, sources: Sequence[str]) -> list[Change]:

@@ -125,6 +125,47 @@ def test_undo_passes_cancelled_changes_of_a_range(agent: Agent, changes: list[li
     assert live(agent) == earliest
 
 
+#: Changes of the rules pat-001 to pat-003.
+MERGES: dict[str, list[list[str]]] = {
+    "nested": [
+        ["merge", "pat-001", "pat-002", "--text", "Both."],
+        ["merge", "pat-003", "pat-004", "--text", "All."],
+    ],
+    "removed": [["merge", "pat-001", "pat-002", "--text", "Both."], ["remove", "pat-004"]],
+    "edited": [
+        ["edit", "pat-001", "Edited."],
+        ["merge", "pat-001", "pat-003", "--text", "Both."],
+    ],
+}
+
+
+def _undo_merges(agent: Agent, kind: str) -> tuple[dict[str, str], dict[str, str], list[str]]:
+    """Make merges and undo them as one range. Return the rules before and after the merges, and the
+    command that makes them again.
+    """
+    agent.call("add", "pat", "A third rule.")
+    before = live(agent)
+    first = agent.json("log")[-1]["position"] + 1
+    for change in MERGES[kind]:
+        agent.call(*change)
+    after = live(agent)
+    last = agent.json("log")[-1]["position"]
+    taken = agent.json("undo", f"{first}..{last}")
+    return before, after, taken["undo"].split()[1:]
+
+
+@pytest.mark.parametrize("kind", MERGES)
+def test_undone_range_of_merges_restores_its_rules(agent: Agent, kind: str) -> None:
+    before, _, _ = _undo_merges(agent, kind)
+    assert live(agent) == before
+
+
+def test_redone_nested_merges_leave_one_rule(agent: Agent) -> None:
+    _, after, again = _undo_merges(agent, "nested")
+    agent.call(*again)
+    assert [*live(agent).values()] == [*after.values()]
+
+
 def test_undone_range_leaves_a_removed_rule_restorable(agent: Agent) -> None:
     before = live(agent)
     agent.call("add", "oth", "Added.")
