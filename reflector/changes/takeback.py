@@ -80,10 +80,9 @@ def act_named(ledger: Ledger, text: str) -> Act | None:
     commands = {tx_of(change.meta) for change in changes} - {None}
     if changes:
         return Act(changes, [event for event in evidence if tx_of(event.meta) in commands])
-    retractions = [event for event in evidence if event.type == EVIDENCE_RETRACTED]
-    if not retractions:
+    if not evidence:
         raise NothingToUndo(f"no event in {text} changed a rule; see `reflector log`")
-    return Act.of_evidence(retractions)
+    return Act.of_evidence(evidence)
 
 
 def act_of(ledger: Ledger, events: Sequence[Event], session_id: str | None = None) -> Act:
@@ -138,7 +137,8 @@ def take_back_act(
 
     Raises: NothingToUndo; BulletRefused if a later change is in the way; LedgerError.
     """
-    if act.changes or act.is_imported:
+    evidence_types = {event.type for event in act.evidence}
+    if act.changes or act.is_imported or len(evidence_types) > 1:
         return take_back_changes(ledger, act, why=why, first=first)
     before = ledger.rows()
     head = ledger.head().position

@@ -373,6 +373,20 @@ def test_undone_import_takes_its_policy_back(agent: Agent, tmp_path: Path) -> No
     assert state(agent) == before
 
 
+def test_printed_undo_brings_an_imports_policy_back(agent: Agent, tmp_path: Path) -> None:
+    agent.call("list")
+    other = Agent.in_folder(tmp_path / "other")
+    other.counted("pat-001", "helpful", id="s-other")
+    other.call("ledger", "policy", "once_per_session")
+    export = tmp_path / "other.ndjson"
+    export.write_text(other.call("export", "--format", "ndjson").out)
+    imported = agent.json("import", export)
+    after = state(agent)
+    taken = agent.json("undo", str(imported["merged_at"]))
+    agent.call(*taken["undo"].split()[1:])
+    assert state(agent) == after
+
+
 def test_undo_puts_all_parts_of_a_session_back(agent: Agent) -> None:
     session = Session("s-1").cites("pat-001", "helpful")
     agent.call("ingest", session.write(agent.home / "s-1.jsonl"))
