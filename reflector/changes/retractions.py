@@ -198,7 +198,7 @@ def _replaced_lines(ledger: Ledger, target: Event, *, verdicts_out: int) -> list
     The list is empty unless `verdicts_out` of your verdicts in that reflection are out of the
     count. This is 0 before the verdict is retracted, and 1 before it is put back.
     """
-    evidence = _evidence_below(ledger, target)
+    evidence = evidence_below(ledger, target)
     if evidence is None or evidence.actor != HUMAN or evidence.reflection_id is None:
         return []
     types = (REFLECTION_COMPLETED, BULLET_TAGGED, EVIDENCE_RETRACTED)
@@ -222,7 +222,7 @@ def _check_is_evidence(ledger: Ledger, target: Event) -> None:
             f"{_event_words(target)} is not evidence, so it cannot be excluded from the "
             f"counts; {way_out}"
         )
-    evidence = _evidence_below(ledger, target)
+    evidence = evidence_below(ledger, target)
     if evidence and evidence.type == BULLET_PROPOSED:
         raise RetractionRefused(
             f"{_event_words(target)} is the rejection of a proposal, which is final; to add "
@@ -230,7 +230,7 @@ def _check_is_evidence(ledger: Ledger, target: Event) -> None:
         )
 
 
-def _evidence_below(ledger: Ledger, event: Event) -> Event | None:
+def evidence_below(ledger: Ledger, event: Event) -> Event | None:
     """Return the evidence that a line of retractions is about; any other event is returned
     unchanged. None if a forged ledger contains a circle.
     """

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from reflector.changes.apply import BulletRefused
+from reflector.changes.retractions import evidence_below
 from reflector.events.event import (
     BULLET_RECOUNTED,
     BULLET_REMOVED,
@@ -242,10 +243,13 @@ def imported(ledger: Ledger, merged: Event) -> Act:
     evidence: list[Event] = []
     for event in events:
         # If the import also brought the window of the evidence, the evidence goes with the window.
+        # The retractions of such evidence do, too.
         is_in_window = event.type == REFLECTION_COMPLETED and event.target_id in windows
+        below = evidence_below(ledger, event)
+        is_about_import = below not in (event, None) and tx_of(below.meta) == tx
         if event.type in CHANGING:
             changes.append(event)
-        elif not is_in_window:
+        elif not is_in_window and not is_about_import:
             evidence.append(event)
     return Act(changes, evidence, is_imported=True)
 

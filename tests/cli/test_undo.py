@@ -332,6 +332,37 @@ def test_undone_import_of_a_ledger_removes_its_evidence(agent: Agent, tmp_path: 
     agent.call("verify")
 
 
+def _exclude(other: Agent) -> None:
+    other.call("undo", "s-other")
+
+
+def _exclude_and_include(other: Agent) -> None:
+    _exclude(other)
+    other.call("undo")
+
+
+def _overrule(other: Agent) -> None:
+    other.call("review", "pat-001", "harmful", "--session", "s-other")
+
+
+@pytest.mark.parametrize("decide", [_exclude, _exclude_and_include, _overrule])
+def test_decisions_on_undone_imports_do_not_count(
+    agent: Agent, tmp_path: Path, decide: Callable[[Agent], None]
+) -> None:
+    before = state(agent)
+    other = Agent.in_folder(tmp_path / "other")
+    other.counted("pat-001", "helpful", id="s-other")
+    decide(other)
+    export = tmp_path / "other.ndjson"
+    export.write_text(other.call("export", "--format", "ndjson").out)
+    merged_at = agent.json("import", export)["merged_at"]
+    after = state(agent)
+    agent.call("undo", str(merged_at), code=None)
+    assert state(agent) == before
+    agent.call("undo", code=None)
+    assert state(agent) == after
+
+
 @pytest.mark.slow
 def test_undo_of_an_undone_import_brings_it_back(agent: Agent, tmp_path: Path) -> None:
     agent.call("list")
