@@ -380,7 +380,7 @@ MUTATIONS = [
     Mutation(MEMORY_GIT, "here.get(_unix(content), content)", "content", MEMORY_NAMED),
     Mutation(MEMORY_GIT, " and not is_committed", "", MEMORY_NAMED),
     Mutation(MEMORY_GIT, 'entry.subject.startswith("reset") and ', "", MEMORY_NAMED),
-    Mutation(MEMORY_RESTORING, "    looks.events.append(event)\n", "", MEMORY_UNDONE),
+    Mutation(MEMORY_RESTORING, "                looks.events.append(event)\n", "", MEMORY_UNDONE),
     Mutation(
         "reflector/memory/looks.py",
         "            looks.files[file] = Look(UNSEEN, time.time())\n",

@@ -308,6 +308,7 @@ def restore(planned: Sequence[Restored]) -> list[Restored]:
             with suppress(Changed, OSError):
                 _write(replace(version, now=version.then, then=version.now))
         raise
+    _note(planned, events)
     return [
         replace(version, place=_record(version, event))
         for version, event in zip(planned, events, strict=True)
@@ -341,17 +342,24 @@ def _write(version: Restored) -> None:
     replace_read(watched.path, version.now, version.then, top=top, new_mode=new_mode)
 
 
-def _record(version: Restored, event: NewEvent) -> str:
-    """Record a written file, and return the place of the change.
+def _note(written: Sequence[Restored], events: Sequence[NewEvent]) -> None:
+    """Keep the events of written files with the looks at these files.
 
-    If a crash prevents that, the next look compares the file with the written content and appends
-    the event.
+    If a crash prevents their recording, the next look compares the files with the written content
+    and appends the events.
     """
-    project = version.store.project
-    looks = Looks.of(project)
-    looks.files[version.file] = Look(plain_digest(version.then), time.time())
-    looks.events.append(event)
-    looks.save(project)
+    projects = {version.store.project.root: version.store.project for version in written}
+    for root, project in projects.items():
+        looks = Looks.of(project)
+        for version, event in zip(written, events, strict=True):
+            if version.store.project.root == root:
+                looks.files[version.file] = Look(plain_digest(version.then), time.time())
+                looks.events.append(event)
+        looks.save(project)
+
+
+def _record(version: Restored, event: NewEvent) -> str:
+    """Record a written file, and return the place of the change."""
     ledger = version.store.ledger
     (appended,) = ledger.append([event], tx=ledger.draw())
     return version.store.place_of(appended.position)

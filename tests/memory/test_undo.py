@@ -307,7 +307,7 @@ def test_undo_waits_for_the_ledger(agent: Agent, monkeypatch: pytest.MonkeyPatch
             _undo_both(agent)
     _look(agent)
     sources = [change["source"] for change in agent.json("log", "--memory")]
-    assert sources.count("undo") == 1
+    assert sources.count("undo") == 2
     assert len(sources) == 5
 
 
