@@ -1532,7 +1532,7 @@ MUTATIONS = [
         FILE_EDITS,
         "is_gone = (row.section, row.text) not in self._their_words",
         "is_gone = False",
-        SHARED,
+        HISTORIES,
     ),
     Mutation(
         FILE_EDITS,
@@ -1580,7 +1580,7 @@ MUTATIONS = [
         FILE_EDITS,
         'if removed.status == "removed" and wordings & replaced:',
         'if removed.status == "removed" and wordings:',
-        SHARED,
+        HISTORIES,
     ),
     Mutation(
         FILE_EDITS,

@@ -684,7 +684,6 @@ def test_pulled_rule_keeps_a_name_given_here(first: Clone, under_another_name: C
     assert first.playbook.read_bytes() == second.playbook.read_bytes()
 
 
-@pytest.mark.slow
 def test_name_of_a_left_rule_means_another(first: Clone, under_another_name: Clone) -> None:
     second = under_another_name
     first.call("remove", "pat-002")
