@@ -319,7 +319,6 @@ def test_user_agrees_once_and_waiting_sessions_are_explained(
         assert not Path(judge_folder()).exists()
 
 
-@pytest.mark.slow
 def test_daily_limit_holds_and_others_are_not_delayed(
     tmp_path: Path,
 ) -> None:

@@ -162,7 +162,7 @@ def test_earlier_ledger_with_a_forged_row_is_upgraded(
 @pytest.mark.parametrize(
     ("name", "head"),
     first_fast(
-        5,
+        10,
         [
             *((name, True) for name in FORGED),
             *((name, False) for name in ("no object", "a text that is null", "a move")),

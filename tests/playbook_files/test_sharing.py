@@ -309,7 +309,6 @@ def test_rebased_removal_keeps_the_rule_of_others(first: Clone, second: Clone) -
     assert texts == {"Run the tests.", "Ask first."}
 
 
-@pytest.mark.slow
 def test_new_rule_with_old_name_gets_no_evidence(first: Clone, second: Clone) -> None:
     first.call("add", "pat", "Ask first.")
     first.share("Added")

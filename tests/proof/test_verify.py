@@ -126,7 +126,7 @@ _TAMPERINGS: list[tuple[list[str], set[tuple[str, int | None]]]] = [
 
 @pytest.mark.parametrize(
     ("statements", "found"),
-    first_fast(20, _TAMPERINGS),
+    _TAMPERINGS,
     ids=[statements[0][:60] for statements, _ in _TAMPERINGS],
 )
 def test_a_change_is_found_where_it_is(
