@@ -211,7 +211,6 @@ def refused(played: Played, askers: int) -> int:
 @pytest.mark.parametrize(
     ("played", "most"), first_fast(1, [("claude", 3), ("codex", 1)]), indirect=["played"]
 )
-@pytest.mark.slow
 def test_agent_is_asked_some_questions_at_once(played: Played, most: int) -> None:
     assert refused(played, most + 1) == 1
 

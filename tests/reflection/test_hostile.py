@@ -19,7 +19,7 @@ from reflector.reflection.checking import Checker, todo
 from reflector.reflection.gate import Gate
 from reflector.reflection.runner import Runner
 from reflector.sessions.intake import Source, take_in
-from tests.conftest import first_fast, slow_except
+from tests.conftest import slow_except
 from tests.judges.api import Api, sound
 from tests.judges.played import Played, only_claude, played as played
 from tests.reading import counters
@@ -168,10 +168,7 @@ def closes(prompt: str) -> int:
     return len(re.findall(r"</session-[0-9a-f]{32}>", prompt))
 
 
-@pytest.mark.parametrize(
-    ("puts", "quote"),
-    first_fast(12, [pytest.param(*row[1:], id=row[0]) for row in ROWS]),
-)
+@pytest.mark.parametrize(("puts", "quote"), [row[1:] for row in ROWS], ids=[row[0] for row in ROWS])
 def test_no_transcript_moves_a_counter_by_the_api(
     book: Ledger, tmp_path: Path, api: Api, puts: Puts, quote: str
 ) -> None:
