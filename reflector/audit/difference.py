@@ -39,7 +39,7 @@ class Changed:
     state lacks the rule.
 
     change     the largest change to the rule: added, restored, removed, merged …, revised, moved,
-               counted, or came and went
+               counted, came and went, or the name of the change that sets another field
     recounted  whether the counters were set by hand between the two states
     sessions   the sessions whose verdicts count in only one state, each state under its own policy.
                With the difference of the start values, they add up to the change of the counters
