@@ -301,7 +301,7 @@ def undoing(ledger: Ledger, events: Sequence[Event]) -> Undoing:
         if not bullet_changes:
             cancelled += targets[name]
             continue
-        if _is_back(bullet, bullet_changes):
+        if _is_back(moments, bullet, bullet_changes):
             continue
         if not _is_unchanged(ledger, bullet, bullet_changes):
             raise BulletRefused(_obstacle(ledger, name, last))
@@ -408,34 +408,42 @@ def _inverse_of(moments: _Moments, bullet: _Bullet) -> list[Change]:
             return [Change("forget", after.name)]
         return [Change("unmerge" if is_merged else "remove", after.name)]
     step = (before.status, after.status)
+    if step == ("removed", "removed"):
+        # The undo of its merge and of its removal brought its sources back.
+        sources = _sources_again(moments, before.name)
+        entries = moments.after.entries
+        return [Change("remove", name) for name in sources if entries[name].status == "live"]
     if step == ("live", "removed"):
-        live_again = [*_live_sources(moments, before.name)]
-        if live_again:
-            return _merged_again(before, live_again)
+        sources_again = [*_sources_again(moments, before.name)]
+        if sources_again:
+            return _merged_again(moments, before, sources_again)
     changes = [Change(kind.name, before.name) for kind in KINDS.values() if step in kind.undoes]
     return changes + _fields_back(before, after) if step in _STEPS_WITH_FIELDS else changes
 
 
-def _live_sources(moments: _Moments, name: str) -> Iterator[str]:
-    """Yield the bullets that were merged into a bullet and are live after the events. For a source
-    whose own merge was undone, these are its sources.
+def _sources_again(moments: _Moments, name: str) -> Iterator[str]:
+    """Yield the former sources of a merged bullet that are not merged after the events. For a
+    source whose own merge was undone, these are its sources.
     """
     for entry in moments.before.entries.values():
         if entry.heir != name:
             continue
-        if moments.after.entries[entry.name].status == "live":
+        status = moments.after.entries[entry.name].status
+        if status == "live":
             yield entry.name
-        else:
-            yield from _live_sources(moments, entry.name)
+        elif status == "removed":
+            yield from [*_sources_again(moments, entry.name)] or [entry.name]
 
 
-def _merged_again(merged: Entry, sources: Sequence[str]) -> list[Change]:
+def _merged_again(moments: _Moments, merged: Entry, sources: Sequence[str]) -> list[Change]:
     """Return the changes that merge the sources of an undone merge again. The bullet of that merge
     is now one of the sources, because its own evidence counts for it alone.
     """
     new = Entry("", merged.section, merged.text, position=0, ordinal=0, recounted_at=0)
+    entries = moments.after.entries
+    removed = [name for name in (merged.name, *sources) if entries[name].status == "removed"]
     return [
-        Change("restore", merged.name),
+        *(Change("restore", name) for name in removed),
         Change("merge", names=(*sources, merged.name), section=merged.section, text=merged.text),
         *hidden_changes(new, merged, None),
         Change("recount"),
@@ -453,13 +461,17 @@ def _fields_back(before: Entry, after: Entry) -> list[Change]:
     return changes
 
 
-def _is_back(bullet: _Bullet, changes: Sequence[Change]) -> bool:
+def _is_back(moments: _Moments, bullet: _Bullet, changes: Sequence[Change]) -> bool:
     """Return whether a bullet is in its earlier state again, so that nothing is left to undo."""
-    before = bullet.before
-    if before is None:
+    if bullet.before is None:
         return bullet.after.status != "removed" and bullet.now.status == "removed"
-    kinds = [KINDS[change.kind] for change in changes]
-    return all(not kind.is_count and _is_same(kind, before, bullet.now) for kind in kinds)
+    for change in changes:
+        name = change.name or bullet.before.name
+        kind = KINDS[change.kind]
+        before = moments.before.entries[name]
+        if kind.is_count or not _is_same(kind, before, moments.now.entries[name]):
+            return False
+    return True
 
 
 def _is_unchanged(ledger: Ledger, bullet: _Bullet, changes: Sequence[Change]) -> bool:

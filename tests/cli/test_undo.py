@@ -160,9 +160,10 @@ def test_undone_range_of_merges_restores_its_rules(agent: Agent, kind: str) -> N
     assert live(agent) == before
 
 
-def test_redone_nested_merges_leave_one_rule(agent: Agent) -> None:
-    _, after, again = _undo_merges(agent, "nested")
-    agent.call(*again)
+@pytest.mark.parametrize("kind", MERGES)
+def test_redone_range_of_merges_restores_its_result(agent: Agent, kind: str) -> None:
+    _, after, again = _undo_merges(agent, kind)
+    agent.call(*again, "--yes")
     assert [*live(agent).values()] == [*after.values()]
 
 
@@ -384,6 +385,22 @@ def test_printed_undo_brings_an_imports_counts_back(agent: Agent, tmp_path: Path
     assert shown == {"pat-001": agent.counters()["pat-001"][0]}
     agent.call(*taken["undo"].split()[1:])
     assert state(agent) == after
+
+
+def test_redone_import_keeps_counts_of_merged_rules(agent: Agent, tmp_path: Path) -> None:
+    agent.call("list")
+    other = Agent.in_folder(tmp_path / "other")
+    other.call("add", "ctx", "Cited.")
+    other.counted("ctx-001", "helpful", id="s-other")
+    other.call("add", "ctx", "Not cited.")
+    other.call("merge", "ctx-001", "ctx-002", "--text", "Both.")
+    export = tmp_path / "other.ndjson"
+    export.write_text(other.call("export", "--format", "ndjson").out)
+    imported = agent.json("import", export)
+    after = sorted(agent.counters().values())
+    taken = agent.json("undo", str(imported["merged_at"]), "--yes")
+    agent.call(*taken["undo"].split()[1:])
+    assert sorted(agent.counters().values()) == after
 
 
 def test_undo_of_a_policy_names_the_policy(agent: Agent) -> None:
