@@ -92,7 +92,7 @@ def estimated_cost(prices: Sequence[Price], model: str, prompts: Iterable[int]) 
 
 def price_words(price: Decimal) -> str:
     """Return a price in dollars for a sentence or a table cell."""
-    return f"${price:.2f}" if price * 100 >= 1 else "less than $0.01"
+    return "less than $0.01" if 0 < price * 100 < 1 else f"${price:.2f}"
 
 
 class Spent(NamedTuple):

@@ -92,7 +92,7 @@ def cost_words(plan: Plan) -> str:
 
 def spent_words(checked: Checked) -> str:
     """Return the number of judged sessions so far, and their price."""
-    price = f"${Decimal(checked.cost):.2f}"
+    price = price_words(Decimal(checked.cost))
     if checked.unpriced:
         price += " and answers of unknown price"
     sessions = counted(checked.sessions, "session")

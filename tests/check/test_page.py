@@ -5,7 +5,8 @@ from dataclasses import replace
 import pytest
 from hypothesis import given, strategies as st
 
-from reflector.check.closing import closing
+from reflector.audit.checked import Checked
+from reflector.check.closing import closing, spent_words
 from reflector.check.facts import FileFacts, HeadingFacts, PageFacts, Repeated, Step
 from reflector.check.page import HEIGHT, WIDTH, page_lines
 from reflector.check.plan import Plan, Typed
@@ -257,3 +258,11 @@ def test_long_evidence_keeps_its_end() -> None:
     end = next(line for line in shown if line.endswith("3 of 22 sessions"))
     assert "…" not in end
     assert max(map(len, shown)) <= WIDTH
+
+
+@pytest.mark.parametrize(
+    ("cost", "price"), [("0", "$0.00"), ("0.0021", "less than $0.01"), ("0.01", "$0.01")]
+)
+def test_small_price_is_not_shown_as_zero(cost: str, price: str) -> None:
+    checked = Checked((), sessions=1, requests=1, tokens=2_100, cost=cost)
+    assert spent_words(checked).endswith(f"2,100 tokens, {price}.")
