@@ -355,7 +355,6 @@ def told(agent: Agent, *arguments: str | Path, code: int) -> str:
 
 
 @pytest.mark.parametrize("what", slow_except(["a pipe"], ENDLESS))
-@pytest.mark.slow
 def test_endless_file_is_named_and_not_awaited(agent: Agent, tmp_path: Path, what: str) -> None:
     theirs, ours, settings = (
         tmp_path / "theirs.json",
