@@ -25,8 +25,8 @@ from reflector.events.event import (
     REFLECTION_COMPLETED,
     RULES_MOVED,
     Event,
+    also_undone,
     tx_of,
-    undone_by,
 )
 from reflector.events.registry import EVENT_TYPES, WINDOW_TYPES, names_in
 from reflector.events.state import REDACTED
@@ -106,7 +106,7 @@ def undone_among(history: Iterable[Event]) -> dict[str, int]:
         if event.event_id in positions:
             continue
         positions[target_id] = event.position
-        for other_id in undone_by(event):
+        for other_id in also_undone(event.meta):
             other = events.get(other_id)
             # A forged event may name a later one.
             if other and other.position < event.position:

@@ -118,11 +118,10 @@ def tx_of(meta: Mapping[str, Any]) -> str | None:
     return tx if isinstance(tx, str) else None
 
 
-def undone_by(event: Event) -> list[str]:
-    """Return the ids of the events that an event undoes if it undoes its target."""
-    others = event.meta.get(UNDOES)
-    undone = [event.target_id, *(others if isinstance(others, list) else ())]
-    return [event_id for event_id in undone if isinstance(event_id, str)]
+def also_undone(meta: Mapping[str, Any]) -> list[str]:
+    """Return the ids of the events that an event undoes besides its target, from its meta."""
+    others = meta.get(UNDOES)
+    return [other for other in others if isinstance(other, str)] if isinstance(others, list) else []
 
 
 def time_of(text: Any) -> datetime | None:

@@ -558,8 +558,8 @@ class _Merging:
         return prepared._replace(event=event, meta=meta, meta_hash=meta_hash)
 
     def _our_meta(self, line: CheckedLine, prepared: Prepared, event_id: str) -> dict[str, Any]:
-        """Return an event's meta with its place in the other ledger, and its id and hash there if
-        they differ.
+        """Return an event's meta with its place in the other ledger, its id and hash there if they
+        differ, and the ids here of the other events that it undoes.
         """
         stored = line.stored
         meta = plain(line.prepared.event.meta)
@@ -578,7 +578,11 @@ class _Merging:
             place["renamed"] = self.survey.names_here(line, line.prepared.facts or {})
         if MERGED in meta:
             place[MERGED] = meta[MERGED]
-        return {**meta, MERGED: place}
+        our_meta = {**meta, MERGED: place}
+        if ev.UNDOES in meta:
+            our_ids = map(self._our_id, ev.also_undone(meta))
+            our_meta[ev.UNDOES] = [our_id for our_id in our_ids if our_id is not None]
+        return our_meta
 
     def _count_overlaps(self, new: Iterable[Prepared]) -> None:
         """Count the windows that share records with other windows here. Their citations may be

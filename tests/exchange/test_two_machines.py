@@ -9,7 +9,8 @@ import pytest
 from reflector.audit.worked import WorkedModels
 from reflector.changes.apply import apply_changes
 from reflector.changes.retractions import retract
-from reflector.changes.undo import last_change, undoing
+from reflector.changes.takeback import take_back_act
+from reflector.changes.undo import Act, last_change, undoing, undone
 from reflector.events import event as ev
 from reflector.events.event import MODEL, Event, NewEvent, tx_of
 from reflector.exchange.merge import merge_ledger
@@ -169,6 +170,16 @@ def test_undone_import_of_a_rewording_can_be_imported(one: Ledger, two: Ledger) 
     undo(one, "pat-001")
     taken(two, one)
     assert bullets(one)["pat-001"][1] == bullets(two)["pat-001"][1] == "One says."
+
+
+def test_imported_undo_names_the_renamed_events(one: Ledger, two: Ledger) -> None:
+    one.append([added("pat-001", "Ours.")])
+    two.append([added("pat-001", "Theirs.")])
+    change(two, Change("revise", "pat-001", text="Theirs again."))
+    take_back_act(two, Act([*two.events()]))
+    taken(one, two, rename=True)
+    positions = {event.event_id: event.position for event in one.events()}
+    assert {positions[event_id] for event_id in undone(one)} == {2, 3}
 
 
 def _judged_here(ledger: Ledger, verdict: Any) -> None:
