@@ -519,10 +519,7 @@ def recount(ledger: Ledger, *, counts: bool, session_id: str | None = None) -> i
         countable = _countable(ledger, old.session_id) | counted
         countable &= {str(finding["name"]) for finding in findings}
         if not counts:
-            countable &= ever_in_files
-            if countable:  # otherwise the past need not be computed
-                entries = Past(ledger, old.position).entries
-                countable &= {name for name, entry in entries.items() if entry.status == "watched"}
+            countable = _watched_then(ledger, countable & ever_in_files, old.position)
         events = _reading_events(_reading_again(old), findings, countable)
         tags = [event for event in events if event.type == BULLET_TAGGED]
         if counted != {event.data["name"] for event in tags}:
@@ -531,6 +528,16 @@ def recount(ledger: Ledger, *, counts: bool, session_id: str | None = None) -> i
             ledger.append([*events, *events_of.taken_back_again(ledger, old, events)])
             changed += 1
     return changed
+
+
+def _watched_then(ledger: Ledger, names: frozenset[str], position: int) -> frozenset[str]:
+    """Return those of some rules that were watched lines of files at a position."""
+    if not names:
+        return names  # the past need not be computed
+    entries = Past(ledger, position).entries
+    return frozenset(
+        name for name in names if name in entries and entries[name].status == "watched"
+    )
 
 
 def _reading_again(old: Event) -> NewEvent:
