@@ -23,6 +23,9 @@ from .bullet import Bullet
 from .change import KINDS, Change, ChangeKind, added
 from .names import Names
 
+#: A merged bullet as ours and as theirs. The two differ in the fields of a conflict.
+Pair = tuple[Bullet, Bullet]
+
 #: The kinds of changes whose result playbook.json shows, in the order of the edits.
 _SHOWN_KINDS = tuple(kind for kind in KINDS.values() if kind.is_shown)
 #: The kinds whose result a file without counters shows.
@@ -61,55 +64,113 @@ def edits_between(
 
 def merge_versions(
     base: Sequence[Bullet], ours: Sequence[Bullet], theirs: Sequence[Bullet]
-) -> list[tuple[Bullet, Bullet]]:
+) -> list[Pair]:
     """Return the bullets of a merge, each as a pair (ours, theirs). The two differ if both sides
     changed the text.
     """
-    base_bullets = _by_name(base)
-    our_bullets = _by_name(ours)
-    their_bullets = _by_name(theirs)
-    # A side may have the old words of such a bullet under a new name. There, its own name means
-    # other advice.
-    reworded = _reworded_by_both(base_bullets, our_bullets, their_bullets)
-    our_names = names_on((bullet for bullet in ours if bullet.name not in reworded), base)
-    their_names = names_on((bullet for bullet in theirs if bullet.name not in reworded), base)
-    merged: list[tuple[Bullet, Bullet]] = []
-    displaced: list[tuple[Bullet, Bullet]] = []
-    for name, base_bullet in base_bullets.items():
-        our_name = our_names[name]
-        their_name = their_names[name]
-        # Only we renamed it, and they gave its new name to another bullet.
-        is_taken = our_name != name == their_name and our_name in their_bullets
-        named = replace(base_bullet, name=our_name if their_name == name else their_name)
-        pairs = _merged(named, our_bullets.get(our_name), their_bullets.get(their_name))
-        (displaced if is_taken else merged).extend(pairs)
-    # The names that do not mean there what they mean in the base.
-    their_new_names = {name for name in their_bullets if their_names.get(name) != name}
-    their_new_bullets = their_new_names - {*their_names.values()}
-    our_new_bullets = our_bullets.keys() - {*our_names.values()}
-    # A removed bullet may have a new name on the other side, where its name means another bullet.
-    we_removed = _removed(base, our_names, our_bullets)
-    they_removed = _removed(base, their_names, their_bullets)
-    for bullet in theirs:
-        is_removed = bullet.name not in reworded and _advice(bullet) in we_removed
-        if bullet.name in their_new_bullets and not is_removed:
-            merged.append((bullet, bullet))
-    their_new_advice = {_advice(bullet) for _, bullet in merged if bullet.name in their_new_names}
-    for bullet in ours:
-        is_removed = bullet.name not in reworded and _advice(bullet) in they_removed
-        is_theirs = _advice(bullet) in their_new_advice
-        if bullet.name in our_new_bullets and not (is_removed or is_theirs):
-            is_taken = bullet.name in their_new_names
-            (displaced if is_taken else merged).append((bullet, bullet))
-    # Each side may have removed another one of two names of the same text.
-    kept_texts = {bullet.text for pair in (*merged, *displaced) for bullet in pair}
-    lost_texts = {bullet.text for bullet in ours} - kept_texts
-    used_names = {bullet.name for bullet, _ in merged}
-    for bullet in theirs:
-        if bullet.text in lost_texts:
-            (displaced if bullet.name in used_names else merged).append((bullet, bullet))
-    names = Names([*base_bullets, *our_bullets, *their_bullets])
-    return merged + [_named(pair, names.next(pair[0].section)) for pair in displaced]
+    merge = _Merge(base, ours, theirs)
+    merge.take_base()
+    merge.take_their_new_bullets()
+    merge.take_our_new_bullets()
+    merge.take_lost_texts()
+    return merge.pairs()
+
+
+class _Side:
+    """One side of a merge.
+
+    bullets  the bullets of the side, in order
+    by_name  the same bullets by their names
+    names    the name on this side of each bullet of the base, by its name there
+    removed  the advice of the bullets of the base that the side removed
+    """
+
+    def __init__(
+        self, bullets: Sequence[Bullet], base: Sequence[Bullet], reworded: Container[str]
+    ) -> None:
+        self.bullets = bullets
+        self.by_name = _by_name(bullets)
+        # A side may have the old words of a reworded bullet under a new name. There, its own name
+        # means other advice.
+        self.names = names_on((bullet for bullet in bullets if bullet.name not in reworded), base)
+        self.removed = {
+            _advice(bullet) for bullet in base if self.names[bullet.name] not in self.by_name
+        }
+
+    def new_bullets(self) -> list[Bullet]:
+        """Return the bullets that the base does not have."""
+        names_of_base = {*self.names.values()}
+        return [bullet for bullet in self.bullets if bullet.name not in names_of_base]
+
+
+class _Merge:
+    """The bullets of a merge so far, as pairs (ours, theirs).
+
+    merged     the pairs that keep their names
+    displaced  the pairs whose name the other side gave to another bullet; each gets a new name
+    """
+
+    def __init__(
+        self, base: Sequence[Bullet], ours: Sequence[Bullet], theirs: Sequence[Bullet]
+    ) -> None:
+        self._base = _by_name(base)
+        self._reworded = _reworded_by_both(self._base, _by_name(ours), _by_name(theirs))
+        self._ours = _Side(ours, base, self._reworded)
+        self._theirs = _Side(theirs, base, self._reworded)
+        #: The names that do not mean on their side what they mean in the base.
+        self._their_new_names = {
+            name for name in self._theirs.by_name if self._theirs.names.get(name) != name
+        }
+        self.merged: list[Pair] = []
+        self.displaced: list[Pair] = []
+
+    def take_base(self) -> None:
+        """Merge the bullets of the base."""
+        for name, base_bullet in self._base.items():
+            our_name = self._ours.names[name]
+            their_name = self._theirs.names[name]
+            # Only we renamed it, and they gave its new name to another bullet.
+            is_taken = our_name != name == their_name and our_name in self._theirs.by_name
+            named = replace(base_bullet, name=our_name if their_name == name else their_name)
+            our_bullet = self._ours.by_name.get(our_name)
+            their_bullet = self._theirs.by_name.get(their_name)
+            self._add(_merged(named, our_bullet, their_bullet), is_taken=is_taken)
+
+    def take_their_new_bullets(self) -> None:
+        """Take their new bullets, except those that we removed under another name."""
+        for bullet in self._theirs.new_bullets():
+            if not self._was_removed(bullet, self._ours):
+                self._add([(bullet, bullet)])
+
+    def take_our_new_bullets(self) -> None:
+        """Take our new bullets, except those that they removed or have under another name."""
+        pairs = (pair for pair in self.merged if pair[1].name in self._their_new_names)
+        their_new_advice = {_advice(bullet) for _, bullet in pairs}
+        for bullet in self._ours.new_bullets():
+            is_theirs = _advice(bullet) in their_new_advice
+            if not (is_theirs or self._was_removed(bullet, self._theirs)):
+                self._add([(bullet, bullet)], is_taken=bullet.name in self._their_new_names)
+
+    def take_lost_texts(self) -> None:
+        """Take the texts that both sides have, if each side removed another one of their names."""
+        kept_texts = {bullet.text for pair in (*self.merged, *self.displaced) for bullet in pair}
+        lost_texts = {bullet.text for bullet in self._ours.bullets} - kept_texts
+        used_names = {bullet.name for bullet, _ in self.merged}
+        for bullet in self._theirs.bullets:
+            if bullet.text in lost_texts:
+                self._add([(bullet, bullet)], is_taken=bullet.name in used_names)
+
+    def pairs(self) -> list[Pair]:
+        """Return all pairs; those of taken names have new names."""
+        names = Names([*self._base, *self._ours.by_name, *self._theirs.by_name])
+        return self.merged + [_named(pair, names.next(pair[0].section)) for pair in self.displaced]
+
+    def _add(self, pairs: Iterable[Pair], *, is_taken: bool = False) -> None:
+        (self.displaced if is_taken else self.merged).extend(pairs)
+
+    def _was_removed(self, bullet: Bullet, side: _Side) -> bool:
+        """Return whether a side removed a new bullet of the other side, which had another name."""
+        return bullet.name not in self._reworded and _advice(bullet) in side.removed
 
 
 def _reworded_by_both(*versions: Mapping[str, Bullet]) -> set[str]:
@@ -119,16 +180,9 @@ def _reworded_by_both(*versions: Mapping[str, Bullet]) -> set[str]:
     return {name for name in names if len({version[name].text for version in versions}) == 3}
 
 
-def _named(pair: tuple[Bullet, Bullet], name: str) -> tuple[Bullet, Bullet]:
+def _named(pair: Pair, name: str) -> Pair:
     ours, theirs = pair
     return replace(ours, name=name), replace(theirs, name=name)
-
-
-def _removed(
-    base: Iterable[Bullet], names: Mapping[str, str], side: Container[str]
-) -> set[tuple[str, str]]:
-    """Return the advice of the bullets that a side removed."""
-    return {_advice(bullet) for bullet in base if names[bullet.name] not in side}
 
 
 def names_on(side: Iterable[Bullet], bullets: Sequence[Bullet]) -> dict[str, str]:
@@ -152,7 +206,7 @@ def names_on(side: Iterable[Bullet], bullets: Sequence[Bullet]) -> dict[str, str
 
 def _merged(
     base_bullet: Bullet, our_bullet: Bullet | None, their_bullet: Bullet | None
-) -> list[tuple[Bullet, Bullet]]:
+) -> list[Pair]:
     """Return the merged form of a bullet of the base, as both sides would have it: they differ only
     in the fields of a conflict, which a user decides. The list is empty if one side removed the
     bullet and the other did not reword it.
