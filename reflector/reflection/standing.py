@@ -604,11 +604,17 @@ def _reparse(
         return same
     if not dry_run:
         events = _new_reading(ledger, recorded, old, answer, parsed, ground)
-        by_person = retractions_by_person(ledger, session, events)
-        again = events_of.taken_back_again(ledger, old, events) if old else ()
-        retractions = {event.event_id: event for event in (*by_person, *again)}
-        ledger.append([*events, *retractions.values()])
+        ledger.append([*events, *_retractions_again(ledger, session, old, events)])
     return replace(same, reading="read" if old is None else "changed", after=after)
+
+
+def _retractions_again(
+    ledger: Ledger, session: Session, old: Event | None, events: Sequence[NewEvent]
+) -> list[NewEvent]:
+    """Return the retractions of new verdicts that a user replaced or took back."""
+    by_person = retractions_by_person(ledger, session, events)
+    again = events_of.taken_back_again(ledger, old, events) if old else ()
+    return [*{event.event_id: event for event in (*by_person, *again)}.values()]
 
 
 def _grounds_of_counting(
