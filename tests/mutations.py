@@ -1572,8 +1572,8 @@ MUTATIONS = [
     ),
     Mutation(
         FILE_MERGES,
-        "is_removed = bullet.name not in reworded and _advice(bullet) in they_removed",
-        "is_removed = False",
+        "if not (is_theirs or self._was_removed(bullet, self._theirs)):",
+        "if not is_theirs:",
         ("tests/playbook/test_edits.py",),
     ),
     Mutation(
@@ -1602,14 +1602,20 @@ MUTATIONS = [
     ),
     Mutation(
         FILE_MERGES,
-        "their_new_names = {name for name in their_bullets if their_names.get(name) != name}",
-        "their_new_names = their_bullets.keys() - base_bullets.keys()",
+        "name for name in self._theirs.by_name if self._theirs.names.get(name) != name",
+        "name for name in self._theirs.by_name if name not in self._base",
         ("tests/playbook/test_edits.py",),
     ),
     Mutation(
         FILE_MERGES,
-        "(displaced if is_taken else merged).extend(pairs)",
-        "merged.extend(pairs)",
+        "names_of_base = {*self.names.values()}",
+        "names_of_base = self.names",
+        ("tests/playbook/test_edits.py",),
+    ),
+    Mutation(
+        FILE_MERGES,
+        "(self.displaced if is_taken else self.merged).extend(pairs)",
+        "self.merged.extend(pairs)",
         ("tests/playbook/test_edits.py",),
     ),
     Mutation(

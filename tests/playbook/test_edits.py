@@ -242,3 +242,13 @@ def test_new_name_given_by_them_is_theirs() -> None:
     theirs = [*base, Bullet("pat-002", "pat", "Two.")]
     merged = merge_versions(base, [Bullet("pat-002", "pat", "One.")], theirs)
     assert {b.name: b.text for b, _ in merged} == {"pat-002": "Two.", "pat-003": "One."}
+
+
+def test_name_that_both_gave_again_means_theirs() -> None:
+    base = [Bullet("pat-001", "pat", "One.")]
+    ours = [Bullet("pat-002", "pat", "One."), Bullet("pat-001", "pat", "Ours.")]
+    theirs = [Bullet("pat-003", "pat", "One."), Bullet("pat-001", "pat", "Theirs.")]
+    merged = merge_versions(base, ours, theirs)
+    assert [bullet.name for bullet, _ in merged if bullet.text == "Theirs."] == ["pat-001"]
+    assert sorted(bullet.text for bullet, _ in merged) == ["One.", "Ours.", "Theirs."]
+    assert len({bullet.name for bullet, _ in merged}) == 3
