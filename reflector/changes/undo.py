@@ -287,6 +287,7 @@ def undoing(ledger: Ledger, events: Sequence[Event]) -> Undoing:
     last = events[-1].position
     moments = _Moments(Past(ledger, first - 1), Past(ledger, last), Past(ledger))
     targets = _targets(ledger, events)
+    event_ids = {event.event_id for event in events}
     changes: list[Change] = []
     baselines: dict[str, Mapping[str, object]] = {}
     #: The ids of events that cancel each other. The undo of the last bullet also names them, so
@@ -299,7 +300,7 @@ def undoing(ledger: Ledger, events: Sequence[Event]) -> Undoing:
         bullet = _Bullet(moments.before.entries.get(name), entry, moments.now.entries[name])
         bullet_changes = _inverse_of(moments, bullet)
         if not bullet_changes:
-            cancelled += targets[name]
+            cancelled += [event_id for event_id in targets[name] if event_id in event_ids]
             continue
         if _is_back(moments, bullet, bullet_changes):
             continue
@@ -364,16 +365,24 @@ def _with_same_append(ledger: Ledger, events: Sequence[Event]) -> list[Event]:
 
 
 def _targets(ledger: Ledger, events: Sequence[Event]) -> dict[str, list[str]]:
-    """Return the ids of the undone events of each bullet by its name. For a change that was undone
-    and made again, this is the event that made it again.
+    """Return the ids of the undone events of each bullet by its name, the target of its undo last.
+
+    For a change that was undone and made again, the event that made it again is also undone. A
+    change that the events themselves undid, or its undo, is not a target if there is another one.
     """
+    changes = {event.event_id: event for event in events if event.type in CHANGING}
+    undone_at = undone_among(changes.values())
+
+    def is_in_force(change: Event) -> bool:
+        is_undo = len(_events_undone_by(change, changes)) % 2 == 1
+        return change.event_id not in undone_at and not is_undo
+
     targets: dict[str, list[str]] = {}
-    for event in events:
-        if event.type in CHANGING:
-            target_id = _made_last(ledger, event).event_id
-            for name in names_in(event.type, event.facts):
-                targets.setdefault(name, []).append(target_id)
-    return targets
+    for change in sorted(changes.values(), key=is_in_force):
+        for event_id in (change.event_id, _made_last(ledger, change).event_id):
+            for name in names_in(change.type, change.facts):
+                targets.setdefault(name, []).append(event_id)
+    return {name: [*dict.fromkeys(reversed(ids))][::-1] for name, ids in targets.items()}
 
 
 def _made_last(ledger: Ledger, change: Event) -> Event:

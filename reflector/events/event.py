@@ -75,8 +75,7 @@ MERGED = "merged"
 #: The key of a retraction's `meta` with the id of an event that changes nothing, so that `verify`
 #: accepts that event.
 ASIDE = "aside"
-#: The key of `meta` of an event that undoes several events of a bullet: the ids of all but the last
-#: one, which is its target.
+#: The key of `meta` of an event that undoes several events: the ids of those besides its target.
 UNDOES = "undoes"
 #: The key of `meta` under which the events that one command appended have its transaction id.
 TX = "tx"

@@ -178,6 +178,42 @@ def test_undone_range_leaves_a_removed_rule_restorable(agent: Agent) -> None:
     assert live(agent) == {**before, "oth-001": "Added."}
 
 
+@pytest.mark.parametrize(
+    ("changes", "undos"),
+    [
+        ([["add", "pat", "Added."]], 2),
+        ([["edit", "pat-001", "Edited."], ["edit", "pat-001", "Edited again."]], 1),
+    ],
+    ids=["redone", "undone"],
+)
+def test_undo_goes_past_a_range_with_undos(
+    agent: Agent, changes: list[list[str]], undos: int
+) -> None:
+    earliest = live(agent)
+    agent.call("add", "pat", "Added by hand.")
+    before = live(agent)
+    first = agent.json("log")[-1]["position"] + 1
+    for change in changes:
+        agent.call(*change)
+    for _ in range(undos):
+        agent.call("undo", str(agent.json("log")[-1]["position"]))
+    agent.call("undo", f"{first}..{agent.json('log')[-1]['position']}")
+    assert live(agent) == before
+    agent.call("undo")
+    assert live(agent) == earliest
+
+
+def test_redone_change_outside_a_range_stays_undoable(agent: Agent) -> None:
+    agent.call("edit", "pat-001", "Edited.")
+    agent.call("add", "pat", "Added.")
+    first, last = (event["position"] for event in agent.json("log")[-2:])
+    agent.call("undo", str(last))
+    agent.call("undo", str(last + 1))
+    agent.call("undo", f"{first}..{last + 1}")
+    undo_of = {event["position"]: event["undo"] for event in agent.json("log")}
+    assert undo_of[last + 2] == f"reflector undo {last + 2}"
+
+
 def test_redone_range_is_undone_next(agent: Agent) -> None:
     before = live(agent)
     agent.call("add", "pat", "Added by hand.")
