@@ -123,7 +123,7 @@ def _began(
     for outcome in ledger.events(types=[ev.SESSION_OUTCOME]):
         began = time_of(outcome.facts.get("began")) or time_of(outcome.recorded_at)
         session_id = outcome.session_id or ""
-        if began is not None:
+        if began:
             starts[session_id] = min(began, starts.get(session_id, began))
     return {session: Began(branches.get(session, ""), at) for session, at in starts.items()}
 
@@ -145,7 +145,7 @@ def page_facts(
     starts = [*filter(None, counts.starts)]
     edited = last_edit(project.root, [name for name in advice.files if name != PLAYBOOK])
     since_edit = None
-    if edited is not None and starts:
+    if edited and starts:
         since_edit = sum(start >= edited for start in starts)
     return PageFacts(
         files=tuple(_file(name, advice) for name in advice.files),
@@ -191,7 +191,7 @@ def _rule(
     """Return the facts about a rule: its counts, your last reminder, and a judge's answers."""
     checked = judged.by_line.get(line)
     said = count.last_said
-    at = time_of(said.timestamp) if said is not None else None
+    at = time_of(said.timestamp) if said else None
     # Below a heading that names a case, such as "When you release", counts cannot show whether a
     # call was in that case. Below "Before you commit", only the calls at this occasion are counted.
     is_in_unknown_case = names_case(line.heading) and not count.counting.rule.occasion_title

@@ -55,7 +55,7 @@ class Typed(NamedTuple):
         words = ["check", *(quote(str(path)) for path in self.files)]
         if self.most != MOST_SESSIONS:
             words += ["-n", str(self.most)]
-        if self.since is not None:
+        if self.since:
             words += ["--since", f"{self.since:%Y-%m-%d}"]
         return words
 
