@@ -203,6 +203,17 @@ def test_undo_goes_past_a_range_with_undos(
     assert live(agent) == earliest
 
 
+def test_undo_goes_past_a_change_undone_twice(agent: Agent) -> None:
+    earliest = live(agent)
+    agent.call("add", "pat", "Added by hand.")
+    agent.call("edit", "pat-001", "Edited.")
+    edit = agent.json("log")[-1]["position"]
+    for position in (edit, edit + 1, edit):
+        agent.call("undo", str(position))
+    agent.call("undo")
+    assert live(agent) == earliest
+
+
 def test_redone_change_outside_a_range_stays_undoable(agent: Agent) -> None:
     agent.call("edit", "pat-001", "Edited.")
     agent.call("add", "pat", "Added.")
