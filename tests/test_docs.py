@@ -304,6 +304,7 @@ LONG_AGO = {
 }
 
 
+@pytest.mark.slow
 def test_first_ten_minutes_match_the_page(you: Agent) -> None:
     you.environ = {"CLAUDE_PROJECT_DIR": "", **LONG_AGO}
     page = PAGES["first-ten-minutes.md"]

@@ -189,7 +189,7 @@ def test_new_repository_in_its_place_gets_nothing(
 @pytest.mark.parametrize(
     "how",
     slow_except(
-        ["renamed", "copied"],
+        ["renamed"],
         ["renamed", "copied", "a linked worktree removed", "at another path of a container"],
     ),
 )
@@ -293,6 +293,7 @@ def test_disk_error_is_not_blamed_on_the_ledger(agent: Agent) -> None:
 
 
 @pytest.mark.parametrize("inode", first_fast(1, ["another", "the same"]))
+@pytest.mark.slow
 def test_verify_names_events_that_an_older_ledger_lacks(
     agent: Agent, tmp_path: Path, inode: str
 ) -> None:

@@ -380,6 +380,7 @@ def test_failed_copy_is_made_later(
 
 
 @pytest.mark.parametrize("name", first_fast(1, ["drain.lock", "ledger.db.lock", "lock"]))
+@pytest.mark.slow
 def test_a_stopped_holder_is_named(
     mine: Agent, stopped: Callable[[Path], int], name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -57,6 +57,7 @@ def test_refused_import_names_the_events_before(ahead: Agent, tmp_path: Path) ->
     assert "With the right clock." in other.call("list").out
 
 
+@pytest.mark.slow
 def test_way_out_brings_back_the_time(ahead: Agent, tmp_path: Path) -> None:
     texts = sorted(rule["text"] for rule in ahead.json("list"))
     position = (

@@ -37,7 +37,7 @@ def ledgers(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("command", first_fast(2, _COMMANDS))
+@pytest.mark.parametrize("command", first_fast(1, _COMMANDS))
 def test_question_holds_no_history(
     ledgers: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str
 ) -> None:

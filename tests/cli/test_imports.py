@@ -46,15 +46,18 @@ def quiet(tmp_path_factory: pytest.TempPathFactory) -> Agent:
 
 @pytest.mark.parametrize(
     ("command", "may_load"),
-    [
-        ("list", ""),
-        ("log", "reflector.changes"),
-        ("show pat-001", "hashlib reflector.audit.blame"),
-        ("show s-1", "decimal"),
-        ("blame pat-001", "hashlib reflector.audit.blame reflector.transcripts.building"),
-        ("status", _OF_STATUS),
-        ("add pat 'Name each test after its behaviour.'", _OF_ADD),
-    ],
+    first_fast(
+        3,
+        [
+            ("list", ""),
+            ("log", "reflector.changes"),
+            ("show pat-001", "hashlib reflector.audit.blame"),
+            ("show s-1", "decimal"),
+            ("blame pat-001", "hashlib reflector.audit.blame reflector.transcripts.building"),
+            ("status", _OF_STATUS),
+            ("add pat 'Name each test after its behaviour.'", _OF_ADD),
+        ],
+    ),
     ids=lambda text: text.split(" ")[0],
 )
 def test_everyday_command_loads_only_what_it_needs(
@@ -74,7 +77,7 @@ def test_review_loads_no_library(quiet: Agent, command: str) -> None:
     assert _loaded(quiet, command).isdisjoint(_LIBRARIES)
 
 
-@pytest.mark.parametrize("command", ["check", "list"])
+@pytest.mark.parametrize("command", first_fast(1, ["check", "list"]))
 def test_command_before_a_ledger_loads_no_library(tmp_path: Path, command: str) -> None:
     agent = Agent.bare(tmp_path)
     (agent.project / "CLAUDE.md").write_text("- Run the tests before you commit.\n")

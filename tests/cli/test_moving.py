@@ -171,6 +171,7 @@ def kept(agent: Agent, tmp_path: Path) -> Agent:
     return agent
 
 
+@pytest.mark.slow
 def test_restored_playbook_records_later_sessions_again(kept: Agent, tmp_path: Path) -> None:
     assert "--force" in kept.call("ledger", "restore", tmp_path / "b.db", code=1).err
     assert kept.counters()["pat-001"] == (2, 0)

@@ -48,6 +48,7 @@ def began_anew(agent: Agent) -> None:
     agent.counted(id="other")
 
 
+@pytest.mark.slow
 def test_head_in_git_proves_the_history(in_git: Agent) -> None:
     refs = ["v1.2", "main", "HEAD", "HEAD:.claude/playbook.head.json"]
     refs += ["v1.2:docs/published.txt", "main:./docs/published.txt"]

@@ -135,6 +135,7 @@ def test_restore_works_under_open_processes(path: Path, tmp_path: Path) -> None:
         assert list(verify(ledger)) == []
 
 
+@pytest.mark.slow
 def test_contained_history_is_replaced_without_force(path: Path, tmp_path: Path) -> None:
     with _told(tmp_path / "other.db") as stranger:
         backup_ledger(stranger, tmp_path / "stranger.db")

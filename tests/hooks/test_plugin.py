@@ -13,6 +13,7 @@ import pytest
 from reflector.cli.app import reflector as cli
 from reflector.hooks.agents import CLAUDE
 from reflector.hooks.reach import PLUGIN
+from tests.conftest import first_fast
 from tests.hooks.conftest import Project, event
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -95,7 +96,7 @@ def no_program(tmp_path: Path) -> str:
 US = f'exec "{sys.executable}" -I -m reflector "$@"'
 
 
-@pytest.mark.parametrize("where", ["path", "home"])
+@pytest.mark.parametrize("where", first_fast(1, ["path", "home"]))
 def test_the_hook_finds_the_program(
     project: Project, tmp_path: Path, no_program: str, where: str
 ) -> None:

@@ -264,6 +264,7 @@ def test_hanging_or_missing_api_is_asked_three_times(
     )
 
 
+@pytest.mark.slow
 def test_the_deadline_ends_whatever_goes_on(api: Api) -> None:
     api.else_ = Behaviour(silent=True)
     failed = failure(api.client(deadline=0.3))

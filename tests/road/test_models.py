@@ -80,6 +80,7 @@ def test_hanging_api_blocks_neither_hooks_nor_commands(agent: Agent, api: Api) -
     assert agent.call("verify").out == ""
 
 
+@pytest.mark.slow
 def test_declined_session_is_asked_again_by_hand(agent: Agent, api: Api) -> None:
     api.else_ = sound("", stop_reason="refusal")
     ran = agent.call("drain", code=1)
@@ -110,6 +111,7 @@ def test_declined_session_is_asked_again_by_hand(agent: Agent, api: Api) -> None
     assert agent.call("verify").out == ""
 
 
+@pytest.mark.slow
 def test_ingest_fails_if_a_session_stays_unjudged(agent: Agent, api: Api) -> None:
     agent.call("drain")
     api.else_ = error(401, "authentication_error")
