@@ -37,7 +37,6 @@ def said(agent: Agent, *words: str) -> Any:
 
 
 @pytest.mark.parametrize("moment", first_fast(1, ["", "1000"]))
-@pytest.mark.slow
 def test_every_number_is_that_of_json(agent: Agent, moment: str) -> None:
     as_of = ["--as-of", moment] if moment else []
     page = Reader(report(agent, "--since", "2025-12-20", *as_of))
