@@ -299,8 +299,10 @@ def _upward(folder: str, home: str) -> list[str]:
 
 
 def _noted(folder: str, root: str, notes: str) -> tuple[str, str] | None:
-    """Return the removed worktree that a folder was in, and its main checkout, from the newest
-    note; None if there is no note, or if another repository is now in the worktree's place.
+    """Return the removed worktree that contained a folder, and the worktree's main checkout.
+
+    The newest note about the folder decides. The result is None without such a note, or if another
+    repository is now in the worktree's place.
 
     root   the folder's repository now
     notes  the file of notes; "" for none

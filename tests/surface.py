@@ -302,32 +302,35 @@ def _findings() -> list[str]:
 
 
 def _wordings() -> list[str]:
-    """Return the paragraphs about the words and tools that the built-in judge reads."""
-    signs, users, agents = map(_listed, ("sign", "person", "agent"))
-    results = _listed("counted", "check", "line", examples=False)
-    slips = _listed("mechanics", examples=False)
+    """Return the words and tools that the built-in judge reads: a table and two paragraphs."""
+    speakers = {"sign": "you, as an objection", "person": "you", "agent": "the agent"}
+    rows = [
+        f"| `{row.id}` | {speaker} | {' '.join(row.example.split())} |"
+        for kind, speaker in speakers.items()
+        for row in all_wordings()
+        if row.kind == kind
+    ]
     return [
-        f"The built-in judge recognises these signs of an objection: {signs}.",
+        "The built-in judge recognises these words:",
         "",
-        f"It also recognises these words of users: {users}. It recognises these words of the "
-        f"agent: {agents}.",
+        *_table("Name", "Words of", "Example"),
+        *rows,
         "",
-        f"It knows the results of these runners and tools: {results}. It does not treat these "
-        f"errors of the agent's tools as failures of the work: {slips}.",
+        "The built-in judge also recognises the results of these runners and tools: "
+        f"{_listed('counted', 'check', 'line')}.",
+        "",
+        "The built-in judge does not treat these errors of the agent's tools as failures of the "
+        f"work: {_listed('mechanics')}.",
     ]
 
 
-def _listed(*kinds: str, examples: bool = True) -> str:
-    """Return the rows of wordings by id, each with an example. Without examples, the two rows for
-    the failure and the success of one runner are one entry.
+def _listed(*kinds: str) -> str:
+    """Return the names of the wordings of some kinds. The failure and the success of one runner
+    have one name.
     """
-    shown: dict[str, str] = {}
-    for row in all_wordings():
-        if row.kind in kinds:
-            name = row.id if examples else row.id.removesuffix("-failed").removesuffix("-passed")
-            example = f' ("{" ".join(row.example.split())}")' if examples else ""
-            shown.setdefault(name, f"`{name}`{example}")
-    return ", ".join(shown.values())
+    names = (row.id for row in all_wordings() if row.kind in kinds)
+    runners = (name.removesuffix("-failed").removesuffix("-passed") for name in names)
+    return ", ".join(f"`{name}`" for name in dict.fromkeys(runners))
 
 
 if __name__ == "__main__":

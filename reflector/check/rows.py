@@ -286,7 +286,9 @@ def _calls_can_show(rule: RuleFacts) -> bool:
 
 
 def _names_breach(rule: RuleFacts) -> bool:
-    """Return whether a rule names what it forbids. Calls then show each time it was broken."""
+    """Return whether a rule contains forbidden words, such as `npm`. Each call with such a word
+    shows that the agent broke the rule.
+    """
     return rule.forbids or rule.is_choice
 
 

@@ -198,8 +198,8 @@ def ask_who(place: Place) -> bool:
     newest = offers.estimate(config)
     say("Who may read your sessions to judge whether a rule helped?")
     cells = [_choice(number, offer, newest) for number, offer in enumerate(fitting, start=1)]
-    nobody = len(cells) + 1
-    cells.append((nobody, "only the built-in judge", "free, few verdicts", "nobody"))
+    built_in = len(cells) + 1
+    cells.append((built_in, "the built-in judge", "free, gives few verdicts", "not sent"))
     table(("", "judge", _last_sessions(newest), "text goes to"), cells)
     say(
         "The price is for the last sessions of all your projects,\nwith at most "
@@ -208,15 +208,15 @@ def ask_who(place: Place) -> bool:
         "session."
     )
     say("To see how often each judge is right: reflector help judging")
-    numbers = [str(number) for number in range(1, nobody + 1)]
+    numbers = [str(number) for number in range(1, built_in + 1)]
     answer = click.prompt(
-        f"Choose {', '.join(numbers[:-1])} or {nobody}",
+        f"Choose {', '.join(numbers[:-1])} or {built_in}",
         type=click.Choice(numbers),
-        default=str(nobody),
+        default=str(built_in),
         show_choices=False,
         err=True,
     )
-    if int(answer) == nobody:
+    if int(answer) == built_in:
         return False
     _ask_limits(config, project)
     _let_in(place, fitting[int(answer) - 1].name, yes=True)

@@ -146,7 +146,7 @@ def test_one_answer_lets_a_judge_in(agent: Agent) -> None:
     add_session(agent)
     screen = answered(agent, "judge", "allow", typed="1\n\n\n\n")
     assert "Who may read your sessions to judge whether a rule helped?" in screen
-    assert "only the built-in judge" in screen
+    assert "the built-in judge" in screen
     assert allowed(agent) == {"claude"}
 
 

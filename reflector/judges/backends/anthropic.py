@@ -1,4 +1,4 @@
-"""The judge `anthropic`: a model behind the Messages API, which `messages_api.py` asks.
+"""The judge `anthropic`, which asks a model through the Messages API (`messages_api.py`).
 
 reflector sends `ANTHROPIC_AUTH_TOKEN` as a bearer token.
 """
