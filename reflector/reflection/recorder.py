@@ -355,25 +355,26 @@ def decisions(line: Sequence[Event]) -> Sequence[Event]:
 
 
 def taken_back_again(ledger: Ledger, old: Event, events: Sequence[NewEvent]) -> Iterator[NewEvent]:
-    """Yield retractions of the new tags that repeat a verdict which the user took back without a
-    verdict of their own.
+    """Yield retractions of the new tags that repeat a verdict which the user took back or replaced.
+    If a verdict of the user replaced it, the tag comes back with the verdict's retraction.
 
     Every earlier reading by this judge is examined, because the old one may lack the verdict.
     """
     kind = (old.actor, old.fact("mode"))
-    taken_back: dict[tuple[Any, Any], bool] = {}
+    taken_back: dict[tuple[Any, Any], Event | None] = {}
     for reading in ledger.targeting(old.target_id or "", [REFLECTION_COMPLETED]):
         if (reading.actor, reading.fact("mode")) != kind:
             continue
         for tag in tags_of(ledger, reading):
             line = decisions(ledger.retractions(tag.event_id))
-            is_out = len(line) % 2 == 1
-            is_by_user = is_out and line[-1].actor == HUMAN and line[-1].reflection_id is None
-            taken_back[tag.fact("name"), tag.fact("tag")] = is_by_user
+            is_by_user = len(line) % 2 == 1 and line[-1].actor == HUMAN
+            taken_back[tag.fact("name"), tag.fact("tag")] = line[-1] if is_by_user else None
     for event in events:
-        is_tag = event.type == BULLET_TAGGED
-        if is_tag and taken_back.get((event.data["name"], event.data["tag"])):
-            yield retraction_event(event, "you took this verdict back before", HUMAN)
+        if event.type != BULLET_TAGGED:
+            continue
+        if last := taken_back.get((event.data["name"], event.data["tag"])):
+            reason = "you took back or replaced this verdict before"
+            yield retraction_event(event, reason, HUMAN, reflection_id=last.reflection_id)
 
 
 def with_stop_reason(fault: str, answer: Event) -> str:

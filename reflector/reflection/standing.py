@@ -612,8 +612,16 @@ def _retractions_again(
     ledger: Ledger, session: Session, old: Event | None, events: Sequence[NewEvent]
 ) -> list[NewEvent]:
     """Return the retractions of new verdicts that a user replaced or took back."""
-    by_person = retractions_by_person(ledger, session, events)
-    again = events_of.taken_back_again(ledger, old, events) if old else ()
+    if old is None:
+        return retractions_by_person(ledger, session, events)
+    # The old readings of this answer do not come back if the user takes a verdict back.
+    others = [
+        judgement
+        for judgement in session.judgements
+        if (judgement.window_id, judgement.tag.actor) != (old.target_id, old.actor)
+    ]
+    by_person = retractions_by_person(ledger, replace(session, judgements=others), events)
+    again = events_of.taken_back_again(ledger, old, events)
     return [*{event.event_id: event for event in (*by_person, *again)}.values()]
 
 

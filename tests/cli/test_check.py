@@ -304,6 +304,26 @@ def test_changed_setting_keeps_your_decision(
     assert fresh.call("verify").out == ""
 
 
+@pytest.mark.slow
+def test_recount_keeps_your_own_verdict(fresh: Agent, api: Api) -> None:
+    mock = ("No, don't mock the database", "yes", "helpful")
+    api.else_ = judged({**SCRIPT, "Never mock the database": mock})
+    fresh.call("add", "pat", "Run the tests before you commit")
+    fresh.call("add", "pat", "Never mock the database")
+    leave(fresh, "s-5", session("s-5").agent("As in [pat-001] and [pat-002]."))
+    fresh.environ["REFLECTOR_CHECKED_COUNTS"] = "true"
+    fresh.call("history")
+    fresh.call("review", "pat-002", "harmful", "--session", "s-5")
+    fresh.call("check", "--yes")
+    fresh.call("review", "pat-001", "harmful", "--session", "s-5")
+    first, second = (one for one in fresh.events("bullet.tagged") if one["actor"] == "human")
+    fresh.call("undo", first["position"], "--why", "wrong")
+    fresh.call("lab", "reparse")
+    assert fresh.counters() == {"pat-001": (4, 1), "pat-002": (5, 0)}
+    fresh.call("undo", second["position"], "--why", "wrong")
+    assert fresh.counters() == {"pat-001": (5, 0), "pat-002": (5, 0)}
+
+
 def test_session_counted_by_citation_counts_no_second_time(fresh: Agent) -> None:
     fresh.call("add", "pat", "Run the tests before you commit")
     leave(fresh, "s-5", session("s-5").cites("pat-001"))

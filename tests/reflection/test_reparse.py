@@ -76,3 +76,13 @@ def test_later_parser_respects_your_decision(
     assert [reading.reading for reading in reparse(judged)] == readings
     assert counters(judged) == {"pat-001": first, "pat-002": second}
     assert [reading.reading for reading in reparse(judged)] == ["same"] * len(readings)
+
+
+@pytest.mark.parametrize("name", ["pat-001", "pat-002"])
+def test_new_verdict_returns_when_yours_goes(judged: Ledger, name: str) -> None:
+    record_verdict(judged, citation_of(judged, "s-1", name), "neutral")
+    for _ in reparse(judged):
+        assert counters(judged)[name] == (0, 0)
+    yours = of_type(judged, ev.REFLECTION_COMPLETED)
+    retract(judged, [event for event in yours if event.actor == ev.HUMAN], "wrong")
+    assert counters(judged) == {"pat-001": (1, 0), "pat-002": (0, 1)}
