@@ -42,16 +42,17 @@ class BranchHistory(NamedTuple):
     changed   entries that a commit added or removed
     added     the commits that added an entry with its name, without merges
     removed   the commits that removed an entry with its name
-    lost      the commits that removed or reworded an entry
     reworded  of an entry with a new text, the entries that it replaced
+    texts_lost, texts_added  the commits that removed or reworded a text, and those that added it
     """
 
     root: Path
     changed: Set[Entry]
     added: Mapping[Entry, Set[str]]
     removed: Mapping[Entry, Set[str]]
-    lost: Mapping[Entry, Set[str]]
     reworded: Mapping[Entry, Set[Entry]]
+    texts_lost: Mapping[bytes, Set[str]]
+    texts_added: Mapping[bytes, Set[str]]
 
     def is_back(self, entry: Entry) -> bool:
         """Return whether a commit added an entry after another one had removed it. A branch that
@@ -64,18 +65,15 @@ class BranchHistory(NamedTuple):
         later one added it again. A commit that gave the text another name did neither.
         """
         _, text = entry_in_file(bullet)
-        losses = _commits_of(text, self.lost)
-        additions = _commits_of(text, self.added)
+        losses = self.texts_lost.get(text, set())
+        additions = self.texts_added.get(text, set())
         is_back = self._is_later(losses - additions, additions - losses)
         return bool(losses - additions) and not is_back
 
     def _is_later(self, removals: Set[str], additions: Set[str]) -> bool:
         """Return whether one of these additions came after one of the removals."""
-        return any(
-            _is_ancestor(self.root, removal, addition)
-            for removal in removals
-            for addition in additions
-        )
+        later = frozenset(additions)
+        return bool(later) and any(_is_before(self.root, removal, later) for removal in removals)
 
     def earlier(self, entry: Entry) -> Set[Entry]:
         """Return the entries from which commits of the branch reworded an entry."""
@@ -137,7 +135,8 @@ def branch_history(root: Path) -> BranchHistory:
     changed: set[Entry] = set()
     added: dict[Entry, set[str]] = {}
     removed: dict[Entry, set[str]] = {}
-    lost: dict[Entry, set[str]] = {}
+    texts_lost: dict[bytes, set[str]] = {}
+    texts_added: dict[bytes, set[str]] = {}
     reworded: dict[Entry, set[Entry]] = {}
     # Only the heading of a commit begins with NUL: the lines of a file begin with a sign.
     for commit in (b"\n" + log).split(b"\n\0")[1:]:
@@ -146,28 +145,29 @@ def branch_history(root: Path) -> BranchHistory:
         before = _entries(lines, b" -")
         after = _entries(lines, b" +")
         changed |= before.keys() ^ after.keys()
-        not_after = before.keys() - after.keys()
-        for entry in not_after:
-            lost.setdefault(entry, set()).add(name)
+        lost = before.keys() - after.keys()
+        for entry in lost:
+            texts_lost.setdefault(entry[1], set()).add(name)
             if before[entry] == b"-":
                 removed.setdefault(entry, set()).add(name)
         is_merge = " " in parents
         for entry in after.keys() - before.keys():
             if after[entry] == b"+" and not is_merge:
                 added.setdefault(entry, set()).add(name)
-        for entry, replaced in _replaced(not_after, after):
+                texts_added.setdefault(entry[1], set()).add(name)
+        for entry, replaced in _replaced(lost, after):
             reworded.setdefault(entry, set()).add(replaced)
-    return BranchHistory(root, changed, added, removed, lost, reworded)
-
-
-def _commits_of(text: bytes, commits: Mapping[Entry, Set[str]]) -> Set[str]:
-    """Return the commits of all entries with a text."""
-    return {name for entry, names in commits.items() if entry[1] == text for name in names}
+    return BranchHistory(root, changed, added, removed, reworded, texts_lost, texts_added)
 
 
 @cache
-def _is_ancestor(root: Path, earlier: str, later: str) -> bool:
-    return git_says(root, "merge-base", "--is-ancestor", earlier, later) is not None
+def _is_before(root: Path, commit: str, others: frozenset[str]) -> bool:
+    """Return whether one of the other commits came after a commit. Git is asked once, because a
+    text may have been added by many commits.
+    """
+    given = "\n".join([f"^{commit}", *sorted(others)])
+    options = ("--ancestry-path", "--max-count=1", "--stdin")
+    return bool(git_says(root, "rev-list", *options, given=given.encode()))
 
 
 def _replaced(lost: Iterable[Entry], after: Iterable[Entry]) -> Iterator[tuple[Entry, Entry]]:

@@ -203,23 +203,12 @@ def test_second_name_of_a_rule_stays_taken(history: History) -> None:
     history.check()
 
 
-def test_rule_published_beside_its_removal_stays_removed(history: History) -> None:
+@pytest.mark.parametrize("has_two_names", [False, True])
+def test_published_rule_stays_removed(history: History, has_two_names: bool) -> None:
+    """A removed rule was published, under its name or another one, beside its removal."""
     one, two = history.clones
-    history.add(two)
-    two.pull_and_push()
-    one.take(two)
-    removed = last(two)
-    history.remove(two, removed)
-    two.pull_and_push()
-    history.check()
-    assert removed.text not in [
-        bullet.text for clone in history.clones for bullet in clone.bullets()
-    ]
-
-
-def test_rule_published_under_another_name_stays_removed(history: History) -> None:
-    one, two = history.clones
-    history.add(one)
+    if has_two_names:
+        history.add(one)
     history.add(two)
     two.pull_and_push()
     one.take(two)

@@ -16,10 +16,12 @@ from reflector.changes.apply import apply_changes
 from reflector.changes.erase import returning_texts
 from reflector.events import event as ev
 from reflector.events.event import NewEvent
+from reflector.git import git_says
 from reflector.ledger.store import Ledger
 from reflector.playbook.bullet import Bullet
 from reflector.playbook.change import Change
 from reflector.playbook.document import MAX_BYTES, dump_shared, load
+from reflector.playbook_files import git_versions
 from reflector.playbook_files.edits import take_version
 from reflector.playbook_files.git_versions import branch_history, entry_in_file
 from tests.conftest import first_fast, slow_except
@@ -775,6 +777,31 @@ def test_renamed_rule_stays_one_rule(
 def test_history_with_nul_is_read(tmp_path: Path) -> None:
     committed(tmp_path, b"{\n" * 5_000 + b"a\0\xe9\0\0b\n\0\n", dump_shared([RUN]))
     assert entry_in_file(RUN) in branch_history(tmp_path).added
+
+
+def test_order_of_commits_costs_one_question_each(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each of four branches adds and removes the same rule."""
+    committed(tmp_path, dump_shared([]))
+    clone = Clone(tmp_path, tmp_path)
+    branches = [f"b{number}" for number in range(4)]
+    for branch in branches:
+        clone.git("checkout", "-qb", branch, "main")
+        for content in ([RUN], []):
+            clone.playbook.write_bytes(dump_shared(content))
+            clone.git("commit", "-qam", f"{branch} {len(content)}")
+    clone.git("merge", "-qs", "ours", "-m", "all", *branches)
+    history = branch_history(tmp_path)
+    asked: list[tuple[str, ...]] = []
+
+    def counted(root: Path, *words: str, given: bytes = b"") -> bytes | None:
+        asked.append(words)
+        return git_says(root, *words, given=given)
+
+    monkeypatch.setattr(git_versions, "git_says", counted)
+    assert not history.is_back(entry_in_file(RUN))
+    assert len(asked) == 4
 
 
 def test_empty_import_does_not_prevent_a_pull(ledger: Ledger, tmp_path: Path) -> None:
