@@ -243,13 +243,13 @@ def imported(ledger: Ledger, merged: Event) -> Act:
     evidence: list[Event] = []
     for event in events:
         # If the import also brought the window of the evidence, the evidence goes with the window.
-        # The retractions of such evidence do, too.
         is_in_window = event.type == REFLECTION_COMPLETED and event.target_id in windows
-        below = evidence_below(ledger, event)
-        is_about_import = below not in (event, None) and tx_of(below.meta) == tx
+        # A retraction goes with the evidence that it excludes.
+        below = evidence_below(ledger, event) if event.type == EVIDENCE_RETRACTED else None
+        is_with_evidence = below is not None and tx_of(below.meta) == tx
         if event.type in CHANGING:
             changes.append(event)
-        elif not is_in_window and not is_about_import:
+        elif not is_in_window and not is_with_evidence:
             evidence.append(event)
     return Act(changes, evidence, is_imported=True)
 
@@ -290,10 +290,10 @@ def undoing(ledger: Ledger, events: Sequence[Event]) -> Undoing:
     event_ids = {event.event_id for event in events}
     changes: list[Change] = []
     baselines: dict[str, Mapping[str, object]] = {}
-    #: The ids of events that cancel each other. The undo of the last bullet also names them, so
-    #: that the next `undo` goes further back.
+    # The ids of events that cancel each other. They need no undo, but one bullet's undo also names
+    # them, so that the next `undo` goes further back.
     cancelled: list[str] = []
-    bearer = ""
+    last_name = ""
     for name, entry in moments.after.entries.items():
         if name not in targets:
             continue
@@ -310,7 +310,7 @@ def undoing(ledger: Ledger, events: Sequence[Event]) -> Undoing:
         if bullet.before and "recount" in kinds and "merge" not in kinds:
             baselines[name] = _baseline_again(ledger, bullet.before)
         changes += _with_counts(moments, name, bullet_changes)
-        bearer = name
+        last_name = name
     if any(change.text == REDACTED for change in changes):
         raise BulletRefused("the earlier text was erased from the ledger, so nothing was undone")
     if not changes:
@@ -319,7 +319,7 @@ def undoing(ledger: Ledger, events: Sequence[Event]) -> Undoing:
     unmerges = [change for change in changes if change.kind == "unmerge"]
     others = [change for change in changes if change.kind != "unmerge"]
     changes = sorted([*reversed(unmerges), *others], key=_undo_order)
-    targets[bearer] = cancelled + targets[bearer]
+    targets[last_name] = cancelled + targets[last_name]
     return Undoing(changes, targets, baselines)
 
 
@@ -379,10 +379,11 @@ def _targets(ledger: Ledger, events: Sequence[Event]) -> dict[str, list[str]]:
 
     targets: dict[str, list[str]] = {}
     for change in sorted(changes.values(), key=is_in_force):
-        for event_id in (change.event_id, _made_last(ledger, change).event_id):
-            for name in names_in(change.type, change.facts):
-                targets.setdefault(name, []).append(event_id)
-    return {name: [*dict.fromkeys(reversed(ids))][::-1] for name, ids in targets.items()}
+        event_ids = dict.fromkeys((change.event_id, _made_last(ledger, change).event_id))
+        for name in names_in(change.type, change.facts):
+            earlier = [each for each in targets.get(name, ()) if each not in event_ids]
+            targets[name] = [*earlier, *event_ids]
+    return targets
 
 
 def _made_last(ledger: Ledger, change: Event) -> Event:
