@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 if TYPE_CHECKING:
     from decimal import Decimal
 
+#: The highest price of one answer in USD. The digits of a higher, forged one could fill the memory.
+_MOST_USD = 1_000_000
 _KINDS = ("input", "output", "cache_read", "cache_write")
 
 
@@ -129,5 +131,5 @@ def _stated_price(value: object) -> Decimal | None:
         price = Decimal(value)
     except InvalidOperation:
         return None
-    is_price = price.is_finite() and price >= 0
+    is_price = price.is_finite() and 0 <= price <= _MOST_USD
     return price if is_price else None

@@ -13,6 +13,7 @@ from reflector.cli.options import FILE, Question, as_of_option, flag
 from reflector.cli.output import print_lines, waiting
 from reflector.cli.playbook import ORDERS, Uses
 from reflector.files import write_named
+from reflector.prices import price_words
 from reflector.text.bounds import clean
 from reflector.text.phrases import counted
 
@@ -138,7 +139,7 @@ def _lines(
         )
     if summary.questions:
         number = counted(summary.questions, "question")
-        lines.append(f"judges answered {number} for ${summary.cost:.2f}")
+        lines.append(f"judges answered {number} for {price_words(summary.cost)}")
     share_it = place.command("report", "--share")
     sharing = (
         f"The page quotes your sessions. To write a page that you can send to others: {share_it}"

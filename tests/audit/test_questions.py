@@ -485,14 +485,18 @@ def test_session_story_has_the_states_of_the_table(lived: Ledger) -> None:
 
 def test_tokens_and_cost_are_those_of_the_answers(lived: Ledger) -> None:
     plain = about(ev.REFLECTION_ANSWERED, window(0, "s-1"))
-    for model, price in (("claude-sonnet-5-5", {"cost_usd": "2.000000"}), ("unheard-of", {})):
+    for model, price in (
+        ("claude-sonnet-5-5", {"cost_usd": "2.000000"}),
+        ("unheard-of", {}),
+        ("forged", {"cost_usd": "9e999999"}),
+    ):
         meta = {"input_tokens": 1_000_000, "output_tokens": 0, **price}
         data = {"backend": "anthropic", "model": model, "answer": "x"}
         lived.append(
             [replace(plain, event_id=identity(model), data=data, meta=meta, reflection_id="r9")]
         )
     spent = session_story(lived, "s-1")
-    assert (spent.tokens, str(spent.cost_usd), spent.unpriced) == (2_000_000, "2.000000", 1)
+    assert (spent.tokens, str(spent.cost_usd), spent.unpriced) == (3_000_000, "2.000000", 2)
 
 
 def test_unknown_session_is_named_with_the_candidates(lived: Ledger) -> None:

@@ -26,8 +26,9 @@ def judge(api: Api, monkeypatch: pytest.MonkeyPatch) -> ModelBackend:
 
 
 def test_question_after_a_failure_is_counted(api: Api, judge: ModelBackend) -> None:
-    api.does = [error(529), raw(SAID)]
-    assert judge.complete("Judge this.").meta["requests"] == 2
+    busy = error(429, "RESOURCE_EXHAUSTED", message="Check your plan and billing details.")
+    api.does = [error(529), busy, raw(SAID)]
+    assert judge.complete("Judge this.").meta["requests"] == 3
 
 
 @pytest.mark.parametrize(

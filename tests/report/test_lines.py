@@ -28,7 +28,7 @@ def judged(ledger: Ledger, number: int, name: str, verdict: str) -> None:
     recorded = window(number, f"session-{number}")
     recorded.data["cited"] = [name]  # type: ignore[index]
     answered = about(ev.REFLECTION_ANSWERED, recorded, answer="{}", model="claude-haiku-5-5")
-    answered.meta.update(input_tokens=1000)  # type: ignore[attr-defined]
+    answered.meta.update(input_tokens=1000, cost_usd="0.001")  # type: ignore[attr-defined]
     done, *tags = reflected(f"r{number}", recorded, (name, verdict))
     ledger.append([recorded, answered, done, *tags])
 
@@ -69,7 +69,7 @@ def test_report_prints_its_last_days(project: Agent) -> None:
         "7 to 14 Dec 2025: 3 sessions recorded, 3 verdicts (1 helped, 2 harmed) and 1 new rule",
         "helped most  pat-001  Write the failing test first.  1 session",
         "harmed most  mis-002  Mock the database.  2 sessions",
-        "judges answered 3 questions for $0.00",
+        "judges answered 3 questions for less than $0.01",
         "The page quotes your sessions. To write a page that you can send to others: reflector "
         "report --share",
     ]
