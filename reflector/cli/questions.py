@@ -478,11 +478,9 @@ def _print_events(
 
     def summary_of(event: Event) -> str:
         position = undone_at.get(event.event_id)
-        return (
-            summary(event)
-            if position is None
-            else f"{summary(event)} (undone at position {position})"
-        )
+        # The mark is first, because a narrow terminal cuts the end of the row.
+        mark = "" if position is None else f"(undone at {position}) "
+        return f"{mark}{summary(event)}"
 
     event_table(events, summary_of, empty="No event matches.")
     if events and sys.stdout.isatty():

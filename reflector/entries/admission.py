@@ -296,8 +296,9 @@ def _restore(place: Place, entry: Entry, displaced: Path | None = None) -> bool:
     Raises: LedgerGone, LedgerError, OSError.
     """
     end = notes.copy_end(place.root)
-    replaced = "is empty" if _is_empty(place.file) else "was replaced"
-    state = "is gone" if displaced is None else replaced
+    state = "is gone"
+    if displaced is not None:
+        state = "is empty" if _is_empty(place.file) else "was replaced"
     is_same = bool({*notes.commits_of(place.root)} & {*entry.commits})
     try:
         displaced_name = None if displaced is None else displaced.name

@@ -293,6 +293,14 @@ def test_command_to_copy_is_on_one_line(agent: Agent, command: str, to_copy: str
     assert [text for text in shown if to_copy not in text] == []
 
 
+def test_narrow_log_marks_undone_changes(agent: Agent) -> None:
+    agent.call("edit", "pat-001", "Run the tests before each commit, not after it.")
+    position = agent.json("log")[-1]["position"]
+    agent.call("undo")
+    row, *_ = [line for line in on_terminal(agent, 80, "log") if "bullet.revised" in line]
+    assert f"(undone at {position + 1}) pat-001" in row
+
+
 def test_footer_counts_removed_rules_by_themselves(agent: Agent) -> None:
     agent.call("remove", "pat-002")
     *_, footer = on_terminal(agent, 80, "list", "--removed")
