@@ -281,6 +281,13 @@ def test_rule_below_a_case_needs_a_judge(agent_here: Agent) -> None:
     ]
 
 
+def test_rule_below_an_occasion_is_counted(agent_here: Agent) -> None:
+    (agent_here.project / "CLAUDE.md").write_text("# Before you commit\n\n- Run `make lint`.\n")
+    commit = Session("s-2").runs("git commit", "")
+    shown = _lines(agent_here, LINT, _command("make lint && git commit"), commit)
+    assert shown[0] == "counted  run beforehand in 1 of 2 sessions that committed"
+
+
 @pytest.mark.parametrize(
     ("rule", "call", "part", "shown"),
     first_fast(

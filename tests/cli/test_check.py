@@ -236,9 +236,9 @@ def test_page_without_sessions_names_the_next_step(fresh: Agent) -> None:
 def test_rules_newer_than_every_session_need_no_judge(fresh: Agent) -> None:
     (fresh.project / "CLAUDE.md").write_text("- Always run `make lint` before you commit.\n")
     git(fresh, "commit", "--quiet", "--all", "-m", "rules")
-    shown = fresh.call("check").out
+    shown = fresh.call("check", "-n", "5").out
     assert "NEWER THAN ALL SESSIONS" in shown
-    assert "After your next session, run: reflector" in shown
+    assert "After your next session, run: reflector check -n 5" in shown
     assert "--judge" not in shown
 
 

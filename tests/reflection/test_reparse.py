@@ -9,6 +9,7 @@ from reflector.changes.retractions import put_back_evidence, retract
 from reflector.config import Config
 from reflector.events import event as ev
 from reflector.judges import answers
+from reflector.judges.answers import Parsed, parse_answer
 from reflector.ledger.store import Ledger
 from reflector.reflection.gate import Gate
 from reflector.reflection.runner import Runner
@@ -76,6 +77,32 @@ def test_later_parser_respects_your_decision(
     assert [reading.reading for reading in reparse(judged)] == readings
     assert counters(judged) == {"pat-001": first, "pat-002": second}
     assert [reading.reading for reading in reparse(judged)] == ["same"] * len(readings)
+
+
+ODD = Parsed("", (), "none", fault="odd")
+
+
+@pytest.mark.parametrize(
+    ("take_back", "is_readable", "reading"),
+    [
+        (take_reading_back, False, "read"),
+        (take_first_verdict_back, True, "changed"),
+    ],
+)
+def test_answer_of_another_judge_is_its_own(
+    judged: Ledger,
+    monkeypatch: pytest.MonkeyPatch,
+    take_back: Callable[[Ledger], None],
+    is_readable: bool,
+    reading: str,
+) -> None:
+    take_back(judged)
+    judge = Says([answer(("pat-001", "harmful"), ("pat-002", "helpful"))], "other")
+    with monkeypatch.context() as earlier:
+        earlier.setattr(answers, "parse_answer", parse_answer if is_readable else lambda _: ODD)
+        Runner(judged, judge, gate=Gate(Config(), Path())).finish(judged.windows()[0], forced=True)
+    assert [reparsed.reading for reparsed in reparse(judged)] == [reading]
+    assert counters(judged)["pat-001"] == (1, 0)
 
 
 @pytest.mark.parametrize("name", ["pat-001", "pat-002"])
