@@ -135,7 +135,7 @@ def check(
             all_sessions = place.command(*typed._replace(since=None).words())
             day = day_words(since.astimezone().isoformat())
             note(f"No session ended since {day}. To check all sessions: {all_sessions}")
-        elif judge and look.plan == Plan(""):
+        elif judge and facts.sessions and look.plan == Plan(""):
             note(_NOTHING_TO_ASK)
     if ran.failed or absent:
         raise click.exceptions.Exit(1)

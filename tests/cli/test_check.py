@@ -650,6 +650,12 @@ def test_day_without_sessions_is_named(fresh: Agent) -> None:
     assert "No session ended since 1 Jan 2999. To check all sessions: reflector check" in shown
 
 
+def test_folder_without_sessions_was_not_judged(tmp_path: Path, api: Api) -> None:
+    agent = Agent.bare(tmp_path, api.environ())
+    (agent.project / "CLAUDE.md").write_text(ADVICE)
+    assert "already read" not in agent.call("check", "--judge", "anthropic", "--yes").err
+
+
 @pytest.mark.parametrize(
     ("options", "command"),
     [
